@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from eqsat.checking.draws import MOST_NUMBERS, NUDGES, SMALLER, Draw, numbers_of, pool
 from eqsat.checking.drive import RegionRun
@@ -219,6 +219,43 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionR
     if proof and compared == 2:
         return RegionRun("proved", "values are only moved, and each arrives where it should")
     return RegionRun("run", f"equal on {compared} inputs")
+
+
+def strays(models: tuple[ModelProto, ModelProto], extents: Mapping[tuple[str, int], int]) -> bool:
+    """Whether the first of two models breaks a shape that it declares for an output where the second one keeps to all
+    of them, run with these extents of inputs, by input and axis, for those that are not numbers.
+
+    A Reshape to sizes that are 0 copies other extents instead, and what was meant are the sizes.
+    """
+    feeds: dict[str, NDArray] = {}
+    sizes: dict[str, int] = {}
+    given = {x.name for x in models[0].graph.initializer}
+    for value in models[0].graph.input:
+        kind = value.type.tensor_type
+        if value.name in given:
+            continue
+        if kind.elem_type not in NUMPY:
+            return False
+        shape = [extents.get((value.name, n), d.dim_value) for n, d in enumerate(kind.shape.dim)]
+        sizes |= {d.dim_param: e for d, e in zip(kind.shape.dim, shape, strict=True) if d.dim_param}
+        feeds[value.name] = np.zeros(shape, NUMPY[kind.elem_type])
+    try:
+        first, second = (_Engine(model, apart=True).run(feeds) for model in models)
+    except (_Refused, ProcessEnded, MissingPackage):
+        return False
+    declared = models[0].graph.output
+    before, after = ([_kept(o, x, sizes) for o, x in zip(declared, ran, strict=True)] for ran in (first, second))
+    return all(after) and not all(before)
+
+
+def _kept(declared: ValueInfoProto, found: Any, sizes: Mapping[str, int]) -> bool:
+    """Whether an array has the shape that was declared for it."""
+    kind = declared.type.tensor_type
+    if not kind.HasField("shape") or not isinstance(found, np.ndarray):
+        return True
+    array = cast(NDArray, found)
+    said = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param, -1) for d in kind.shape.dim]
+    return len(said) == array.ndim and all(d in (-1, e) for d, e in zip(said, array.shape, strict=True))
 
 
 def _problems(

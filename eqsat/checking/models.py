@@ -16,7 +16,7 @@ from eqsat.checking.drive import ATTEMPTS, RegionRun, Sides, drive
 from eqsat.checking.graph import Type, Vertex
 from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, subgraphs, unit_of, unknown_sizes
 from eqsat.checking.model_names import Names, names_of, unchecked_names
-from eqsat.checking.model_run import Fed, Small, compare, small_model
+from eqsat.checking.model_run import Fed, Small, compare, small_model, strays
 from eqsat.checking.model_shapes import elsewhere
 from eqsat.checking.model_symbolic import proved
 from eqsat.checking.part import Impossible
@@ -57,7 +57,7 @@ def check_models(before: ModelProto, after: ModelProto, seconds: float = 10.0) -
     """Does `after` mean what `before` means? Each changed region alone, within a budget of seconds.
 
     Models with sizes that are not numbers are checked at several sizes: those at which `before` itself keeps to the
-    ranks that it declares, on which readers may rely.
+    ranks that it declares, on which readers may rely, and of the empty ones to the extents of its outputs.
 
     >>> from eqsat.nets import conv_chain
     >>> check_models(conv_chain(), conv_chain()).summary().split(" (")[0]
@@ -86,6 +86,8 @@ def check_and_names(before: ModelProto, after: ModelProto, seconds: float) -> tu
         if answer is None:
             continue
         checked, own = answer
+        if checked.difference is not None and 0 in sizes.values() and strays((before, after), _fixed(before, sizes)):
+            continue
         count += 1
         kept = own if found is None else kept
         if found is None or checked.difference is not None:
@@ -180,6 +182,11 @@ def _contradicted(model: ModelProto, types: Mapping[str, TypeProto]) -> bool:
         if declared is not None and found is not None and declared != found:
             return True
     return False
+
+
+def _fixed(model: ModelProto, sizes: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """The extents of inputs that are not numbers, by input and axis, at some sizes."""
+    return {(value, axis): sizes[name] for value, axis, name in unknown_sizes(model)}
 
 
 def _rank(proto: TypeProto | None) -> int | None:

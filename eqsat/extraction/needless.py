@@ -14,6 +14,10 @@ Needs = Sequence[Sequence[tuple[int, ...]]]
 """The places that the rows of each place need, roots left out: they are there anyway."""
 
 
+FARTHEST = 400
+"""How many nodes are looked for from one, the nearest first: a chain of operators would be walked from each of them."""
+
+
 class Bounds:
     """What having the node of a place adds to a program at most, whatever the rest of that is (`most`; None: it cannot
     be had), and beside another node (`near`: for each place these costs, least first, with the other place)."""
@@ -80,9 +84,11 @@ class Bounds:
     def _seen_from(self, n: int, most: Sequence[int | None] | None) -> dict[int, int]:
         """What the nodes cost that are views of a node, or of such; only those that cost less than `most`."""
         costs, heap = {n: 0}, [(0, n)]
-        while heap:
+        left = FARTHEST
+        while heap and left:
             cost, x = heapq.heappop(heap)
             if cost == costs[x]:
+                left -= 1
                 for user, price in self.views[x].items():
                     total, limit = cost + price, None if most is None else most[user]
                     if total < costs.get(user, total + 1) and (limit is None or total < limit):

@@ -10,6 +10,7 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from eqsat.ir import clock
+from eqsat.ir.errors import EqsatError
 from eqsat.models.package import require, run_session, session
 from eqsat.onnx.check import random_inputs, tried_apart, with_casts
 from eqsat.onnx.read import value_types
@@ -77,3 +78,12 @@ def confirm(
             run_session(live[which], feeds)
             times[which].append(timer() - start)
     return judged(*times)
+
+
+def gain(before: ModelProto, after: ModelProto) -> tuple[Confirmation | None, str]:
+    """What running both says, and why the second one is not kept; '' where it is."""
+    try:
+        done = confirm(before, after)
+    except EqsatError as error:
+        return None, f"the gain cannot be measured: {error}"
+    return done, "" if done.real else f"it was not faster: {done}"

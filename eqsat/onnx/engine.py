@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 from eqsat.ir.collector import rarely
-from eqsat.ir.errors import EqsatError, FrontendError
+from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
 from eqsat.models.package import require
 from eqsat.result import Measure, Result
@@ -218,12 +218,13 @@ class _Run:
         """The result within the limits; the model itself where they are hit."""
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.frozen import laid, occurring
-        from eqsat.onnx.parts.defaults import without_defaults
+        from eqsat.onnx.parts.defaults import read_within, with_shapes, without_defaults
         from eqsat.onnx.parts.every import optimizers
         from eqsat.onnx.parts.functions import unfolded
         from eqsat.onnx.read import read_with_types
 
-        given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
+        given, program, values = read_within(self.limits.seconds, model, fold_inputs)
+        given = given if self.inside else with_shapes(given, values)
         before, own = without_defaults(given) if fold_inputs else given, (program, values)
         reached("read")
         try:
@@ -243,12 +244,8 @@ class _Run:
                 freeze = occurring(self.freeze, program, given, self.inside)
                 known = before, program, values
                 before, program, values, frozen = laid(*known, freeze, self.spelling(program), self.target)
-                engine = self.engine(program, frozen)
-                source = _Source(
-                    given, before, program, values, self.table, own, frozenset(x.node.serial for x in frozen)
-                )
-                begun = self.begun if self.checked else None
-                best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
+                source = _Source(given, before, program, values, self.table, own)
+                best = self.best(source, frozen, tuple(remarks))
                 if before is not known[0] or unlaid is not None:
                     best = _since(best, source.measure(*(unlaid or known)), before is not known[0])
                 best = replace(best, model=given) if best.model is folded else best
@@ -259,6 +256,26 @@ class _Run:
         except clock.OutOfTime:
             clock.check()  # an outer limit is for its owner to answer
             return self.late(given, program, "time-limit", OUT_OF_TIME.format(self.limits.seconds))
+
+    def best(self, source: _Source, frozen: Sequence[Tensor], remarks: tuple[str, ...]) -> OnnxResult:
+        """The result with some frozen operators; where it computes in floats what is computed on quantised numbers, the
+        one in which these operators keep their layouts."""
+        from eqsat.onnx.frozen import making
+        from eqsat.onnx.quantised import KEPT, Lost, values_on_numbers
+
+        program, begun = source.program, self.begun if self.checked else None
+
+        def judged(kept: Sequence[Tensor], last: bool) -> OnnxResult:
+            engine = self.engine(program, kept)
+            own = replace(source, frozen=frozenset(x.node.serial for x in kept), last=last)
+            return _judged(own, engine(program), engine, begun, self.confirm, remarks)
+
+        try:
+            return judged(frozen, False)
+        except Lost:
+            tell("searching with quantised operators as they are")
+            found = judged([*frozen, *making(program, values_on_numbers(source.model))], True)
+            return replace(found, notes=(*found.notes, KEPT)) if found.model is not source.given else found
 
     def spelling(self, program: OnnxProgram) -> Spelling:
         """What writes programs that come of one."""
@@ -311,22 +328,6 @@ def _since(best: OnnxResult, initial: Measure, laid: bool) -> OnnxResult:
     return replace(best, laid=best.initial if laid else None, initial=initial, final=final)
 
 
-def _read_within(
-    seconds: float, model: ModelProto | str | os.PathLike[str], fold_inputs: bool
-) -> tuple[ModelProto, OnnxProgram, ModelValues]:
-    """A model, read in so many seconds; FrontendError where that is not enough."""
-    from eqsat.onnx import load_model
-    from eqsat.onnx.read import read_with_types
-
-    try:
-        with clock.at_most(seconds):
-            before = load_model(model)
-            return before, *read_with_types(before, fold_inputs)
-    except clock.OutOfTime:
-        clock.check()  # an outer limit is for its owner to answer
-        raise FrontendError("ONNX model", f"is not read within {seconds:g} s", "allow more time") from None
-
-
 def _judged(
     source: _Source,
     first: Searched,
@@ -338,6 +339,7 @@ def _judged(
     """The result with its model; the model as it was where writing or checking fails."""
     from eqsat.checking.guard import failed
     from eqsat.engine import given_back
+    from eqsat.onnx.quantised import Lost
 
     before, program = source.model, source.program
     try:
@@ -346,7 +348,7 @@ def _judged(
 
         found = replace(found, notes=(*found.notes, *remarks, *carried(before, source.values)))
         return _confirmed(found, source.given, program) if confirm and found.model is not source.given else found
-    except (clock.OutOfTime, MemoryError):
+    except (clock.OutOfTime, MemoryError, Lost):
         raise
     except BaseException as error:
         unchanged = given_back(program, first[0].notes, own=source.initial)
@@ -355,15 +357,10 @@ def _judged(
 
 def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
     """The result, or the model as it was given where running both shows no gain."""
-    from eqsat.onnx.confirm import confirm
+    from eqsat.onnx.confirm import gain
 
-    try:
-        done = confirm(before, found.model)
-    except EqsatError as error:
-        done, why = None, f"the gain cannot be measured: {error}"
-    else:
-        why = f"it was not faster: {done}"
-    if done is not None and done.real:
+    done, why = gain(before, found.model)
+    if not why:
         return replace(found, confirmation=done)
     notes = (*found.notes, f"the model is unchanged: {why}")
     same = replace(found, program=program, final=found.initial, model=before, notes=notes)
@@ -384,6 +381,8 @@ class _Source:
     """The model as it was given, as it was read."""
     frozen: frozenset[int] = frozenset()
     """The frozen nodes of the program, by their serials."""
+    last: bool = True
+    """Whether nothing else is tried where a result computes in floats what is computed on quantised numbers."""
 
     @cached_property
     def initial(self) -> Measure:
@@ -409,23 +408,21 @@ def _written(
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
     from eqsat.extraction.polynomials import without_size_notes
-    from eqsat.onnx.quantised import lost
+    from eqsat.onnx.quantised import Lost, keep_on_numbers
     from eqsat.onnx.stand_ins import compared_with_stand_ins
 
     before, program = source.model, source.program
     try:
         result, after, found = _repeated(source, first, engine)
-        fewer = lost(before, after)
-        if fewer:
-            raise EqsatError(
-                "the best result", f"computes {fewer} in floats that the model computes on quantised numbers"
-            )
+        keep_on_numbers(before, after)
         remark = ""
     except CheckFailure as error:
         wrong = Difference(error.operation, error.problem)
         unchanged = given_back(program, first[0].notes, Checked((), 0.0, wrong), own=source.initial)
         return with_model(unchanged, before, source.given, [differs("the model", wrong)])
     except EqsatError as error:
+        if isinstance(error, Lost) and not source.last:
+            raise
         result, after, found = (
             replace(first[0], initial=source.initial, refused=str(error)),
             before,

@@ -61,10 +61,13 @@ def laid(
 
 def frozen_in(spelled: Spelled, nodes: Collection[int]) -> list[Tensor]:
     """The results of frozen operators in the program of a written model; `nodes`: the serials that they had before."""
-    named = spelled.program.named_nodes()
-    values = [value for value, owner in spelled.owners.items() if owner in nodes]
-    made = {node.serial for value in values for part in named.get(value, ()) for node in part}
-    return _results(spelled.program, made)
+    return making(spelled.program, [value for value, owner in spelled.owners.items() if owner in nodes])
+
+
+def making(program: OnnxProgram, values: Collection[str]) -> list[Tensor]:
+    """The results of the operators of a program that make these values of its model."""
+    named = program.named_nodes()
+    return _results(program, {node.serial for value in values for part in named.get(value, ()) for node in part})
 
 
 def _results(program: OnnxProgram, nodes: Collection[int]) -> list[Tensor]:

@@ -63,6 +63,8 @@ def tidy(graph: GraphProto) -> None:
 
 
 def _is_fixed(node: NodeProto, constants: dict[str, TensorProto], overridable: set[str]) -> bool:
+    if len(node.input) < 2:  # of opsets before 5, which had an attribute
+        return False
     shape = constants.get(node.input[1])
     if shape is None or shape.name in overridable or not _is_inline(shape):
         return False

@@ -13,6 +13,7 @@ from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.tensors.bind import program_symbols
+from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, node_order
 from eqsat.ir.terms.shape import Dim, same_dim, static_shape
 from eqsat.ir.terms.term import Term
@@ -20,7 +21,7 @@ from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.models.package import element_type
 from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
 from eqsat.onnx.blocks import as_blocks
-from eqsat.onnx.call import Call, schema, symbolic
+from eqsat.onnx.call import Call, Declined, schema, symbolic
 from eqsat.onnx.emit import costs_less_in_steps, spell_compute, spell_sizes, spell_view, takes_steps
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
@@ -211,10 +212,9 @@ class _ProgramWriter(Writer):
             for n, x in enumerate([made] if isinstance(made, Tensor) else list(made)):
                 self.stand_in(Tensor(node, n), x)
             return
-        made = apply(replace(call, types=tuple(node.outputs)))[0].node
-        ours = made.signature if isinstance(made, Opaque) else None
-        shapes = [*(x.shape for x in node.operands), *(s for s, _ in node.outputs)]
-        if ours is None or node.signature is None or not ours.matches(node.signature, shapes):
+        asked = replace(call, types=tuple(node.outputs))
+        ours = _signature(asked)
+        if not _is_one(ours, node) and not _is_one(_of_any(asked), node):
             raise FrontendError(f"operator {node.op}", f"ONNX has it as {ours}, the program needs {node.signature}")
         inputs = ["" if x is None else self.name(x) for x in call.operands]
         wish = call.op.rpartition(SEPARATOR)[2].lower()
@@ -411,6 +411,31 @@ def _split_key(node: View) -> tuple[object, ...]:
     assert node.tag is not None
     attrs = tuple(item for item in node.tag.attrs if item[0] not in (OUTPUT, SLOTS))
     return (node.source.key, attrs, node.tag.get(LISTED))
+
+
+def _signature(call: Call) -> Signature | None:
+    """How the axes of an operator belong together, if it is one node."""
+    made = apply(call)[0].node
+    return made.signature if isinstance(made, Opaque) else None
+
+
+def _of_any(call: Call) -> Signature | None:
+    """The signature with operands of which nothing is known in the place of constants: they may have become constants
+    since the operator was read, and what holds for any operand holds for them."""
+    operands = [
+        Tensor(Input(f"operand{n}", x.shape, x.dtype)) if x is not None and isinstance(x.node, Constant) else x
+        for n, x in enumerate(call.operands)
+    ]
+    try:
+        return _signature(replace(call, operands=tuple(operands)))
+    except Declined:
+        return None
+
+
+def _is_one(ours: Signature | None, node: Opaque) -> bool:
+    """Whether an operator with a signature keeps the places of axes as a node does."""
+    shapes = [*(x.shape for x in node.operands), *(s for s, _ in node.outputs)]
+    return ours is not None and node.signature is not None and ours.matches(node.signature, shapes)
 
 
 def _is_output(call: Call, x: Tensor) -> bool:

@@ -38,7 +38,8 @@ class Formula:
     that a layout moves it by that number; along none where operand `scaled` is one number for all axes. Where no
     formula covers a use, an operator whose first `leading` axes of operand and output are one whatever the sizes, or
     whose signature `otherwise` knows, is still one node; else it is a barrier. `normal`: a call as one whose parameters
-    are for the axes that it names, so that layouts move these.
+    are for the axes that it names, so that layouts move these. `ordered`: whether what is left among its operands says
+    something of each axis in their order, so that only `otherwise` knows which axes are free.
     """
 
     build: Build
@@ -49,6 +50,7 @@ class Formula:
     otherwise: Callable[[Call], Signature] | None = None
     scaled: int | None = None
     normal: Callable[[Call], Call] | None = None
+    ordered: Callable[[Call], bool] | None = None
 
     def __call__(self, call: Call) -> tuple[Tensor, ...]:
         """The node of a call."""
@@ -63,7 +65,10 @@ class Formula:
         known = _settled(known, made.types, call.open) if made is not None else known
         if made is not None and all(k is None or _alike(k, t) for k, t in zip(known, made.types, strict=True)):
             types = [k or t for k, t in zip(known, made.types, strict=True)]
-            return opaque(call, made.signature, types, tied, Definition(self, own))
+            signature = made.signature
+            if self.otherwise is not None and self.ordered is not None and self.ordered(call):
+                signature = self.otherwise(call)
+            return opaque(call, signature, types, tied, Definition(self, own))
         if made is None and self.otherwise is not None:
             return BySignature(self.otherwise)(call)
         whole = [k for k in known if k is not None]
@@ -108,6 +113,7 @@ class How(TypedDict, total=False):
     otherwise: Callable[[Call], Signature] | None
     scaled: int | None
     normal: Callable[[Call], Call] | None
+    ordered: Callable[[Call], bool] | None
 
 
 def node(

@@ -286,10 +286,17 @@ def untouched(c: Call) -> Signature:
         kept -= set() if scales is None else {n for n, s in enumerate(scales) if s != 1}
     except Declined:  # computed: they may be anything along the axes that they are for
         kept -= set(_named(c, x))
+    if _is_listed(c):
+        kept -= set(_named(c, x))
     read = [f"a{n}" if n in kept else f"x{n}" for n in range(x.rank)]
     written = [f"a{n}" if n in kept else f"y{n}" for n in range(len(out))]
     ins = ", ".join([" ".join(read), *(f"p{k}" for k in range(1, len(c.operands)))])
     return spelled(c, f"{ins} -> {' '.join(written)}", map=" ".join(f"a{n}" for n in kept))
+
+
+def _is_listed(c: Call) -> bool:
+    """Whether an operand has a size for each axis, in the order of axes (scales of axes that stay are all 1)."""
+    return len(c.operands) > 3 and c.operands[3] is not None
 
 
 @node(
@@ -300,6 +307,7 @@ def untouched(c: Call) -> Signature:
     parameters=(1, 2, 3),
     otherwise=untouched,
     normal=by_axes,
+    ordered=_is_listed,
     turning=Windows(named=True),
 )
 @node("Upsample", "x scales", "mode=nearest|linear scales", parameters=(1,), otherwise=untouched)

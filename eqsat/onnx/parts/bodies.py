@@ -16,11 +16,11 @@ from eqsat.engine import Limits
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import check_model, infer_shapes
-from eqsat.models.package import element_type
 from eqsat.onnx.barrier import uses_function
 from eqsat.onnx.bytes import INPUT_AND_OUTPUT, JOINS, TWICE_OUTPUT
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
 from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.parts.defaults import value_type
 from eqsat.onnx.parts.own import Parts
 from eqsat.onnx.read import ModelValues
 from eqsat.onnx.write import renamed
@@ -85,17 +85,17 @@ def model_of(graph: GraphProto, node: NodeProto, outer: ModelProto, values: Mode
     for name in free:
         if name in known and name not in listed and known[name].data_location != TensorProto.EXTERNAL:
             own.initializer.append(known[name])
-        elif name in values.types:
-            own.input.append(ValueInfoProto(name=name, type=_type(name, values, named)))
+        elif name in values.types or name in values.others:
+            own.input.append(ValueInfoProto(name=name, type=value_type(name, values, named)))
         else:
             raise EqsatError("body", f"the type of the outer value {name!r} is not known")
     states = _states(node, graph)
     for x in own.input:
         if x.name in states:
             source = states[x.name][0]
-            if source not in values.types:
+            if source not in values.types and source not in values.others:
                 raise EqsatError("body", f"the type of the state {x.name!r} is not known")
-            x.type.CopyFrom(_type(source, values, named))
+            x.type.CopyFrom(value_type(source, values, named))
         else:
             _forget(x.type, named)
     del own.value_info[:]
@@ -110,14 +110,6 @@ def model_of(graph: GraphProto, node: NodeProto, outer: ModelProto, values: Mode
     _settle(model, {x: after for x, (_, after) in states.items()})
     _give_shapes(model)
     return model
-
-
-def _type(name: str, values: ModelValues, named: set[str]) -> TypeProto:
-    """The type of an outer value: sizes that an input of the model names keep their name, others are open."""
-    shape, dtype = values.types[name]
-    names = [d if isinstance(d, int) else values.symbol_names.get(d) for d in shape]
-    dims = [d if isinstance(d, int) or d in named else None for d in names]
-    return helper.make_tensor_type_proto(element_type(dtype), dims)
 
 
 def _forget(kind: TypeProto, named: set[str]) -> None:

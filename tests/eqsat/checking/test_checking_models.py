@@ -302,6 +302,27 @@ def test_sizes_are_chosen_that_can_be_halved() -> None:
     assert found.difference is not None and found.count("neither") == 0
 
 
+def test_sizes_at_which_the_original_breaks_its_own_shapes_say_nothing() -> None:
+    """Of 0 rows, a Reshape to (b, t, 8) copies other extents where b and t are 0, and the output is not (b, t, 8)."""
+
+    def side(result: bool, scale: float = 1.0, said: tuple[str, str] = ("b", "t")) -> ModelProto:
+        def size(k: str) -> list[NodeProto]:
+            return [N("Gather", ["all", k], [f"s{k}"])]
+
+        flat = [N("Reshape", ["x", "rows"], ["r"]), N("Mul", ["r", "c"], ["m"])]
+        sizes = [N("Shape", ["x"], ["all"]), *size("0"), *size("1"), N("Concat", ["s0", "s1", "w"], ["s"], axis=0)]
+        last = N("Reshape", ["m", "s"], ["y"], allowzero=int(result))
+        numbers = {"0": np.array([0]), "1": np.array([1]), "w": np.array([8]), "rows": np.array([-1, 8])}
+        ends = [("x", F, ["b", "t", 8])], [("y", F, [*said, 8])]
+        return model([*flat, *sizes, last], *ends, {**numbers, "c": np.array(scale, "float32")})
+
+    found = check_models(side(False), side(True))
+    assert found.difference is None and found.count("run") == 1, found
+    assert check_models(side(False), side(True, scale=2.0)).difference is not None
+    unsaid = check_models(side(False, said=("p", "q")), side(True, said=("p", "q"))).difference
+    assert unsaid is not None and unsaid.problem == "float32(0, 0, 8) where float32(0, 8, 8) is expected"
+
+
 def test_interfaces_are_compared() -> None:
     base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
 

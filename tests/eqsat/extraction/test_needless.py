@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable
 from itertools import product
 from random import Random
+from types import SimpleNamespace
 
+import pytest
+
+from eqsat.extraction import needless
 from eqsat.extraction.cheapest import cheapest
 from eqsat.extraction.extract import Alternative, Direct, InsertView, UseLeaf, UseSum
 from eqsat.extraction.needless import Bounds
@@ -98,8 +104,10 @@ def test_bounds_hold_for_the_cheapest_program() -> None:
     assert near > 0
 
 
-def test_no_cheapest_choice_takes_what_is_needless() -> None:
-    """Without the ways found needless, the cheapest program costs the same; there are such ways."""
+@pytest.mark.parametrize("farthest", [3, 400])
+def test_no_cheapest_choice_takes_what_is_needless(farthest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the ways found needless, the cheapest program costs the same; there are such ways, near or far."""
+    monkeypatch.setattr(needless, "FARTHEST", farthest)
     gone = 0  # feature: G12
     for seed in range(30):
         table, roots = _network(2, Random(seed))
@@ -117,6 +125,30 @@ def test_no_cheapest_choice_takes_what_is_needless() -> None:
         found = cheapest(table, roots, 20.0)
         assert found is not None and found.gap == 0.0 and found.cost == _least(left, roots) == _least(table, roots)
     assert gone > 10
+
+
+def test_a_long_chain_is_not_walked_from_each_of_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at grows as the network does, not as its square."""
+    table, roots = _network(60, Random(0))
+    apart = take_apart(table, roots)
+    assert apart is not None
+    parts = [(rows_of(part), values_of(part)) for part in apart.parts]
+    looks: list[int] = []
+    monkeypatch.setattr(needless, "FARTHEST", 10)
+    monkeypatch.setattr(needless, "heapq", SimpleNamespace(heappop=_counted(looks), heappush=heapq.heappush))
+    nodes = 0
+    for rows, values in parts:
+        assert Bounds(rows, values).near
+        nodes += len(rows.table)
+    assert nodes > 100 and nodes < len(looks) <= 10 * nodes
+
+
+def _counted(looks: list[int]) -> Callable[[list[tuple[int, int]]], tuple[int, int]]:
+    def popped(heap: list[tuple[int, int]]) -> tuple[int, int]:
+        looks.append(len(heap))
+        return heapq.heappop(heap)
+
+    return popped
 
 
 def test_a_product_may_be_made_for_one_sum() -> None:

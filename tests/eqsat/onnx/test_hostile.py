@@ -139,6 +139,32 @@ def test_what_has_no_rank_is_named(shape: Any, out: Any, said: str) -> None:
     assert front.optimize(one([node("Relu", "x", "y")], out=None)).model.graph.output[0].name == "y"
 
 
+@pytest.mark.parametrize("gain", [False, True])
+@pytest.mark.parametrize("opset", [11, 17])
+def test_shapes_of_outputs_may_be_left_out(gain: bool, opset: int, tmp_path: Path) -> None:
+    """Runtimes take such a model, and ONNX does not: the result says the shapes, changed or not."""
+    turns = [node("Transpose", "x", "t", perm=[1, 0]), node("Relu", "t", "r"), node("Transpose", "r", "y", perm=[1, 0])]
+    model = one(turns if gain else [node("Relu", "x", "y")], shape=("N", 3), out=None)
+    model.opset_import[0].version = opset
+    assert not model.graph.output[0].type.tensor_type.HasField("shape")
+    best = front.optimize(model)
+    best.save(tmp_path / "out.onnx")
+    [y] = onnx.load(tmp_path / "out.onnx").graph.output
+    dims = y.type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in dims] == ["N", 3] and y.type.tensor_type.elem_type == 1
+    assert (best.model is best.source) != gain and not model.graph.output[0].type.tensor_type.HasField("shape")
+
+
+def test_shapes_of_strings_may_be_left_out(tmp_path: Path) -> None:
+    model = one([node("Identity", "x", "y")])
+    for ends in (model.graph.input, model.graph.output):
+        ends[0].type.tensor_type.elem_type = TensorProto.STRING
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    front.optimize(model).save(tmp_path / "out.onnx")
+    [y] = onnx.load(tmp_path / "out.onnx").graph.output
+    assert [d.dim_value for d in y.type.tensor_type.shape.dim] == [2, 3] and y.type.tensor_type.elem_type == 8
+
+
 def test_huge_extents_are_only_numbers() -> None:
     big = 2**40
     model = one([node("Transpose", "x", "y", perm=[1, 0])], shape=(big, big), out=(big, big))

@@ -17,7 +17,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.models.package import run_session, session
 from eqsat.nets import conv_chain
 from eqsat.onnx import quantised
-from eqsat.onnx.quantised import lost
+from eqsat.onnx.quantised import lost, values_on_numbers
 
 pytestmark = pytest.mark.onnx
 
@@ -125,6 +125,28 @@ def test_a_result_that_breaks_groups_is_not_taken(monkeypatch: pytest.MonkeyPatc
     found = eq.onnx.optimize(source)
     assert found.model is source and any("1 Relu in floats" in note for note in found.notes)
     assert "1 Relu in floats" in found.summary().splitlines()[0]
+
+
+def test_where_a_result_breaks_groups_all_else_gets_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is done again, with what is computed on quantised numbers as it is."""
+    asked: list[ModelProto] = []
+
+    def first(before: ModelProto, after: ModelProto) -> str:
+        asked.append(after)
+        return "1 Relu" if len(asked) == 1 else lost(before, after)
+
+    monkeypatch.setattr(quantised, "lost", first)
+    moved = model("""
+        t = Transpose<perm = [1, 0]>(d) r = Relu(d) q = QuantizeLinear(r, s, z) e = Exp(t)
+        k = Transpose<perm = [1, 0]>(e) m = QuantizeLinear(k, s, z) b = Max(q, m)
+        f = Constant<value_ints = [24]>() y = Reshape(b, f)
+    """)
+    assert values_on_numbers(moved) == ["d", "r", "q"] and values_on_numbers(BROKEN) == []
+    found = eq.onnx.optimize(moved)
+    assert len(asked) == 2 and found.bytes_moved == 0 < found.initial.bytes_moved
+    assert len(values_on_numbers(found.model)) >= 3 and any("keep their layouts" in note for note in found.notes)
+    x = {"x": np.random.default_rng(0).integers(0, 9, (4, 6)).astype("uint8")}
+    assert np.array_equal(run_session(session(moved), x)[0], run_session(session(found.model), x)[0])
 
 
 # -- by blocks --------------------------------------------------------------------------------------------------------

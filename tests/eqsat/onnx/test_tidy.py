@@ -44,6 +44,22 @@ def test_equal_constants_and_equal_reshapes_are_one() -> None:
     assert {x.name for x in graph.initializer} == {"s", "w", "other"}, "what nobody read before stays"
 
 
+def test_reshapes_of_old_opsets_have_their_shape_as_an_attribute() -> None:
+    """They are left as they are, beside what gets less."""
+    nodes = [
+        helper.make_node("Reshape", ["x"], ["a"], shape=[3, 4]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[1, 0]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("Transpose", ["c"], ["y"], perm=[1, 0]),
+    ]
+    graph = graph_of(nodes, {"y": [3, 4]})
+    tidy(graph)
+    assert [n.op_type for n in graph.node] == ["Reshape", "Transpose", "Relu", "Transpose"]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 4)], ir_version=3)
+    best = eq.onnx.optimize(model)
+    assert best.bytes_moved == 0 < best.initial.bytes_moved, best.notes
+
+
 def test_constants_of_other_shapes_types_or_bits_are_two() -> None:
     nodes = [
         helper.make_node("Add", ["x", "p"], ["a"]),

@@ -14,6 +14,8 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import eqsat.onnx
+from eqsat.ir.errors import EqsatError
+from eqsat.models.package import run_session, session
 from eqsat.onnx.check import compare_models, random_inputs
 
 pytestmark = pytest.mark.onnx
@@ -244,3 +246,29 @@ def test_random_chains_are_the_same_models() -> None:
         assert compare_models(given, found.model, seeds=(seed, seed + 1)).equal, seed
         moved += turns(found.model)["Transpose"] < turns(given)["Transpose"]
     assert valid >= SEEDS * 0.5 and moved >= valid * 0.4
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("sizes", [(1, 3, 4, 5), (1, 3, 4, 10), (1, 6, 4, 5)])
+@pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 3, 2, 1), (2, 1, 0, 3), (0, 2, 1, 3)])
+def test_sizes_of_a_resize_are_in_the_order_of_its_axes(
+    perm: tuple[int, ...], sizes: tuple[int, ...], mode: str
+) -> None:
+    """Axes that keep their extent are named there, too: they change places only with what is said of them."""
+    back = [perm.index(n) for n in range(4)]
+    inside, outside = ([shape[n] for n in back] for shape in ((1, 3, 4, 5), sizes))
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=perm),
+        helper.make_node("Resize", ["t", "", "", "sizes"], ["r"], mode=mode),
+        helper.make_node("Transpose", ["r"], ["y"], perm=back),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", inside), ("y", outside))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(np.array(sizes), "sizes")])
+    original = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"x": np.random.default_rng(0).standard_normal(inside).astype("float32")}
+    try:
+        [wanted] = run_session(session(original), feeds)
+    except EqsatError:
+        pytest.skip("onnxruntime has no such Resize")
+    [found] = run_session(session(eqsat.onnx.optimize(original).model), feeds)
+    assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-5)

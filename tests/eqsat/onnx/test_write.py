@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from onnx import ModelProto, helper, numpy_helper  # noqa: E402
+from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 from eqsat.ir.errors import EqsatError  # noqa: E402
 from eqsat.ir.tensors import pointwise, reductions, views  # noqa: E402
@@ -28,6 +28,7 @@ from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx import recognise  # noqa: E402
 from eqsat.onnx.call import Call  # noqa: E402
 from eqsat.onnx.check import distance  # noqa: E402
+from eqsat.onnx.engine import optimize  # noqa: E402
 from eqsat.onnx.ops.pointwise import FORMULAS  # noqa: E402
 from eqsat.onnx.ops.table import apply, with_attrs  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
@@ -419,3 +420,31 @@ def test_a_formula_is_one_whether_it_names_an_operand_once_or_twice() -> None:
     )
     assert recognise.same_node(once, twice) and recognise.same_node(twice, once)
     assert not recognise.same_node(twice, apart) and not recognise.same_node(apart, twice)
+
+
+def test_operands_may_have_become_constants() -> None:
+    """Positions of two axes that are folded for the written model only: the operator is the same for all positions."""
+    r = np.arange(16)
+    nodes = [
+        helper.make_node("Expand", ["rows", "wide"], ["e"]),
+        helper.make_node("Expand", ["columns", "wide"], ["f"]),
+        helper.make_node("Concat", ["e", "f"], ["i"], axis=2),
+        helper.make_node("Reshape", ["u", "square"], ["w"]),
+        helper.make_node("ScatterND", ["x", "i", "w"], ["s"]),
+        helper.make_node("Transpose", ["s"], ["t"], perm=[1, 0]),
+        helper.make_node("Relu", ["t"], ["v"]),
+        helper.make_node("Transpose", ["v"], ["y"], perm=[1, 0]),
+    ]
+    constants = {"rows": r.reshape(16, 1, 1), "columns": r.reshape(1, 16, 1), "wide": np.array([16, 16, 1])}
+    constants["square"] = np.array([16, 16])
+    ends = {"x": [17, 17], "u": [256], "y": [17, 17]}
+    x, u, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in ends.items())
+    arrays = [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in constants.items()]
+    graph = helper.make_graph(nodes, "g", [x, u], [y], arrays)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    best = optimize(model)
+    assert best.bytes_moved == 0 < best.initial.bytes_moved, best.notes
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.standard_normal(ends[n]).astype("float32") for n in "xu"}
+    one, other = (run_session(session(m), feeds) for m in (model, best.model))
+    assert np.array_equal(one[0], other[0])

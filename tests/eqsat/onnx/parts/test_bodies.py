@@ -148,6 +148,32 @@ def test_values_in_bodies_keep_their_names() -> None:
     assert result.model is not model and inner[1] and inner[1] <= inner[0]
 
 
+def test_bodies_may_read_strings_from_outside() -> None:
+    """Programs have no type for them, and what else a body does gets shorter."""
+    text = TensorProto.STRING
+
+    def branch(name: str, op: str) -> GraphProto:
+        nodes = [*chain("h", f"y{name}", name, op), helper.make_node("Transpose", ["t"], [f"s{name}"], perm=[1, 0])]
+        ends = [info(f"y{name}", FLOAT, (2, 3, 4, 5)), info(f"s{name}", text, (2, 3))]
+        return helper.make_graph(nodes, name, [], ends)
+
+    nodes = [
+        helper.make_node("Neg", ["x"], ["h"]),
+        helper.make_node("Transpose", ["s"], ["t"], perm=[1, 0]),
+        helper.make_node("If", ["c"], ["y", "z"], then_branch=branch("a", "Relu"), else_branch=branch("b", "Exp")),
+    ]
+    ins = [info("x", FLOAT, (2, 3, 4, 5)), info("s", text, (2, 3)), info("c", BOOL, [])]
+    model = model_of(nodes, ins, [info("y", FLOAT, (2, 3, 4, 5)), info("z", text, (2, 3))])
+    best = front.optimize(model)
+    check_model(best.model)
+    assert operators(best.model.graph).count("Transpose") == 3, best.notes
+    x, words = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype("f4"), np.array([list("abc"), list("def")])
+    for c in (False, True):
+        feeds: dict[str, Any] = {"x": x, "s": words.astype(object), "c": np.array(c)}
+        for one, other in zip(session(model).run(None, feeds), session(best.model).run(None, feeds), strict=True):
+            assert np.array_equal(one, other)
+
+
 def test_a_body_that_is_no_program_stays() -> None:
     """The branches read a sequence, whose type programs do not model; nothing else is lost."""
     then = helper.make_graph(
