@@ -68,6 +68,10 @@ class ScheduleError(EqsatError):
     program: str = ""
 
 
+class MissingMethod(EqsatError, AttributeError):
+    """A method of numpy's arrays that tensors do not have; the message names what to write instead."""
+
+
 class BackendError(EqsatError):
     """A target cannot compile or run what was asked."""
 

@@ -22,6 +22,7 @@ from eqsat.research.move_rules import to_paste
 from eqsat.research.picture import graph_picture
 from eqsat.research.plots import plot
 from eqsat.research.profile import corpus_of, profile
+from eqsat.rulebook import check_rules
 from eqsat.rules import scalar_rules
 
 
@@ -83,7 +84,7 @@ def run_discover(grammar: str, known: str, without: str, seconds: float, most: i
 
 def run_minimize(names: tuple[str, ...], out: Output) -> int:
     """Print which rules are enough."""
-    chosen = _scalars(chosen_rules(names))
+    chosen = _true(_scalars(chosen_rules(names)))
     with out.progress(f"deriving {len(chosen)} rules from each other"):
         found = minimize(chosen)
     dropped = [{"name": d.rule, "by": d.by} for d in found.dropped]
@@ -95,14 +96,14 @@ def run_derivable(names: tuple[str, ...], steps: Path | None, ranges: str, out: 
     """Print what follows, and from what; 1 where something does not."""
     if steps is not None:
         lines = [line.partition("#")[0].strip() for line in text_of(steps).splitlines()]
-        own = [r for r in _scalars(chosen_rules(names)) if r not in scalar_rules()] if names else []
+        own = [r for r in _true(_scalars(chosen_rules(names))) if r not in scalar_rules()] if names else []
         found = derivation([line for line in lines if line], ranges_of(ranges), own)
         data = [{"before": b.before, "after": b.after, "verdict": b.verdict, "reason": b.reason} for b in found]
         out.answer({"steps": data}, "\n".join(map(str, found)))
         return 0 if all(b.verdict == "derived" for b in found) else 1
     if not names:
         raise EqsatError("rules derivable", "names no rule", "name rules or a module, or give a derivation by --steps")
-    ours, asked = scalar_rules(), _scalars(chosen_rules(names))
+    ours, asked = scalar_rules(), _true(_scalars(chosen_rules(names)))
     answers = [Deriver([r for r in ours if r is not rule]).derive(rule) for rule in asked]
     out.answer({"rules": [{"name": d.rule, "by": d.by} for d in answers]}, "\n".join(map(str, answers)))
     return 0 if all(answers) else 1
@@ -114,3 +115,12 @@ def _scalars(rules: Iterable[object]) -> list[Rule]:
     if not found:
         raise EqsatError("rules", "there are laws of tensors alone, which are not derived", "name rules (eq.rule)")
     return found
+
+
+def _true(rules: list[Rule]) -> list[Rule]:
+    """The rules, where none of them is refuted: from a false one anything follows."""
+    known = set(scalar_rules())
+    for report in check_rules([r for r in rules if r not in known]).reports:
+        if report.status == "refuted":
+            raise EqsatError(f"rule {report.text}", f"refuted{report.where}", "from a false rule anything follows")
+    return rules

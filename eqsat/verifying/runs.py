@@ -28,6 +28,9 @@ from eqsat.ir.terms.walk import postorder, symbols
 
 TRIALS = 4
 MOST_ELEMENTS = 1 << 24
+SMALL = 1 << 12
+"""Cells of all inputs up to which special values are tried in every cell."""
+MOST_SPECIAL = 11
 TOLERANCE = {"bfloat16": 5e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 _ROUNDED = (
     "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
@@ -97,7 +100,8 @@ def compare(p: Program, q: Program, trials: int = TRIALS) -> Trials:
     holes = bool(holes_of(p))
     watched = p if how.exact else _with_all(p)
     equal, note, unclear = 0, "", ""
-    for trial in range(trials):
+    rounds = trials + _further(p.inputs)
+    for trial in range(rounds):
         feeds = inputs_for(p.inputs, trial)
         if feeds is None:
             return Trials(equal, None, "no sizes fit, or the inputs are too large")
@@ -110,7 +114,7 @@ def compare(p: Program, q: Program, trials: int = TRIALS) -> Trials:
         clock.check()
         try:
             with np.errstate(all="ignore"):
-                after = evaluate_outputs(q, feeds, _filling(trials + trial))
+                after = evaluate_outputs(q, feeds, _filling(rounds + trial))
         except EvaluationError as error:
             if _can_run(q) and not holes:
                 return Trials(equal, {**feeds}, f"the second program fails: {error}")
@@ -237,35 +241,48 @@ def sizes_for(shapes: Sequence[Shape], trial: int) -> dict[Term, NDArray] | None
     return found
 
 
+def _further(inputs: Sequence[Tensor]) -> int:
+    """Rounds behind the first four, in which each cell of small inputs has the special values of its type in turn."""
+    sizes = [int(np.prod([d for d in x.shape if isinstance(d, int)])) for x in inputs]
+    fixed = all(isinstance(d, int) for x in inputs for d in x.shape)
+    return MOST_SPECIAL if fixed and 0 < sum(sizes) <= SMALL else 0
+
+
 def inputs_for(inputs: Sequence[Tensor], trial: int) -> dict[str, NDArray] | None:
-    """Arrays for all inputs: special values, then small integers, then random numbers, then rare special ones."""
+    """Arrays for all inputs: special values, then small integers, then random numbers, then rare special ones; from
+    the fifth on special values again, beginning with another one each time, and another one for each input."""
     sizes = sizes_for([x.shape for x in inputs], trial)
     if sizes is None:
         return None
     rng = np.random.default_rng(trial)
     feeds: dict[str, NDArray] = {}
     total = 0
-    for x in inputs:
+    for n, x in enumerate(inputs):
         shape = tuple(d if isinstance(d, int) else int(evaluate_masked([d], sizes)[0][0]) for d in x.shape)
         if any(d < 0 for d in shape):
             return None
         total += int(np.prod(shape, dtype=object))
         if total > MOST_ELEMENTS:
             return None
-        feeds[x.name] = _values(x.dtype, shape, trial % TRIALS, rng)
+        if trial < TRIALS:
+            feeds[x.name] = _values(x.dtype, shape, trial, rng)
+        else:
+            feeds[x.name] = _values(x.dtype, shape, 0, rng, trial - TRIALS + n * int(rng.integers(MOST_SPECIAL)))
     return feeds
 
 
-def _values(dtype: str, shape: tuple[int, ...], kind: int, rng: np.random.Generator) -> NDArray:
+def _values(dtype: str, shape: tuple[int, ...], kind: int, rng: np.random.Generator, first: int = -1) -> NDArray:
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype in COMPLEX:
         made: NDArray = np.empty(shape, dtype)
         part: str = made.real.dtype.name
-        made.real, made.imag = (_values(part, shape, k, rng) for k in (kind, (kind + 1) % TRIALS))
+        made.real, made.imag = (_values(part, shape, k, rng, first) for k in (kind, (kind + 1) % TRIALS))
         return made
     special = _special(dtype)
     size = int(np.prod(shape))
+    if first >= 0:
+        return np.resize(np.roll(special, -first), size).reshape(shape)
     if kind == 0:  # all of them, in an order that no axis repeats
         start = np.resize(special, size)
         return np.concatenate([start[: len(special)], rng.permutation(start[len(special) :])]).reshape(shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import EllipsisType, ModuleType
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.terms.node import Lifted, Term
@@ -40,6 +40,13 @@ class TensorOperators(Lifted):
         from eqsat.ir.tensors.arrays import indexing
 
         return indexing.index(self._tensor(), index)
+
+    if not TYPE_CHECKING:  # a checker knows what is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from eqsat.ir.tensors.arrays import protocols
+
+            raise protocols.missing(name)
 
     def __iter__(self) -> Iterator[Any]:
         x = self._tensor()
@@ -102,6 +109,12 @@ class TensorOperators(Lifted):
 
     def __rmod__(self, other: Any) -> Tensor:
         return _apply("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return _apply("floor_divide", self, other), _apply("remainder", self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return _apply("floor_divide", other, self), _apply("remainder", other, self)
 
     def __pow__(self, other: Any) -> Tensor:
         return _apply("power", self, other)

@@ -203,6 +203,12 @@ class Term:
     def __rmod__(self, other: TermLike) -> Term:
         return _laws().binary("mod", other, self)
 
+    def __divmod__(self, other: TermLike) -> tuple[Term, Term]:
+        return NotImplemented if isinstance(other, Lifted) else (self // other, self % other)
+
+    def __rdivmod__(self, other: TermLike) -> tuple[Term, Term]:
+        return other // self, other % self
+
     def __truediv__(self, other: TermLike) -> Term:
         return NotImplemented if isinstance(other, Lifted) else _laws().binary("div", self, other)
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from eqsat.ir.errors import TypeMismatch
+import numpy as np
+
+from eqsat.ir.errors import MissingMethod, TypeMismatch
 from eqsat.ir.tensors.arrays import namespace, reducing
 from eqsat.ir.tensors.arrays.types import as_tensor
 from eqsat.ir.tensors.arrays.ufuncs import UFUNCS, apply
@@ -32,7 +34,7 @@ INSTEAD = {
     "copyto": "eq.where(mask, new, old)",
     "cross": "eq.einsum, or products of x[..., k]",
     "delete": "eq.take with the positions to keep",
-    "divmod": "x // y and x % y",
+    "divmod": "divmod(x, y)",
     "empty_like": "eq.zeros_like",
     "extract": "x[mask] with a constant mask",
     "fill_diagonal": "eq.where(eq.eye(n, dtype=bool), value, x)",
@@ -58,14 +60,19 @@ INSTEAD = {
     "sort": "the sort of the array that eq.evaluate gives",
     "take_along_axis": "eq.compute with x[i, eq.cast(index[i, j], 'index')]",
     "unique": "np.unique of what eq.evaluate gives",
+    **dict.fromkeys(("item", "tolist", "tobytes", "data", "flat"), "eq.evaluate gives an array, which has it"),
+    **dict.fromkeys(("strides", "flags", "ctypes", "base"), "a tensor has no memory; arrays of eq.evaluate have"),
+    **dict.fromkeys(("fill", "resize"), "a tensor is never written; eq.full, eq.pad and slices make others"),
+    "view": "x.astype computes with another type",
 }
-"""What to write for functions of numpy that tensors lack."""
+"""What to write for functions of numpy, and methods of its arrays, that tensors lack."""
 
 REDUCED: dict[str, Callable[..., Any]] = {
     "add": reducing.sum, "multiply": reducing.prod, "maximum": reducing.max, "minimum": reducing.min,
     "logical_or": reducing.any, "logical_and": reducing.all,
 }  # fmt: skip
 RUNNING: dict[str, Callable[..., Any]] = {"add": reducing.cumsum, "multiply": reducing.cumprod}
+ANY = "eq.compute writes any formula; eq.evaluate gives an array"
 OUT = "write a = a + x for a += x, or use what it returns"
 
 
@@ -80,12 +87,19 @@ def array_function(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     module = str(func.__module__)
     found = _functions().get(RENAMED.get(name, name)) if module in MODULES else None
     if found is None:
-        known = INSTEAD.get(name, "eq.compute writes any formula; eq.evaluate gives an array")
+        known = INSTEAD.get(name, ANY)
         raise TypeMismatch(f"{module.replace('numpy', 'np', 1)}.{name} of a tensor", "is not there for tensors", known)
     try:
         return found(*args, **{k: v for k, v in kwargs.items() if k not in ("like", "subok")})
     except TypeError as error:
         raise TypeMismatch(f"np.{name} of a tensor", str(error), f"see help(eq.{found.__name__})") from error
+
+
+def missing(name: str) -> AttributeError:
+    """The error of an attribute that tensors lack: what to write instead of one of numpy's arrays."""
+    if name.startswith("_") or not hasattr(np.ndarray, name):
+        return AttributeError(f"'Tensor' object has no attribute {name!r}")
+    return MissingMethod(f"x.{name} of a tensor", "is not there for tensors", INSTEAD.get(name, ANY))
 
 
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -127,7 +141,7 @@ def _called(name: str, what: str, inputs: Sequence[Any], options: dict[str, Any]
         return namespace.matmul(*inputs, dtype=dtype)
     if name == "vecdot":
         return namespace.vecdot(*inputs, **axis)
-    known = INSTEAD.get(name, "eq.compute writes any formula; eq.evaluate gives an array")
+    known = INSTEAD.get(name, ANY)
     raise TypeMismatch(what, "is not there for tensors", known)
 
 

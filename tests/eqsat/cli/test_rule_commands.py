@@ -152,6 +152,17 @@ def test_laws_alone_are_not_derived(run: Run, command: str, tmp_path: Path) -> N
     assert (code, out) == (2, "") and "laws of tensors alone" in err
 
 
+@pytest.mark.parametrize("args", [["minimize"], ["derivable"], ["derivable", "--steps", "steps.txt"]])
+def test_nothing_is_derived_from_a_false_rule(run: Run, args: list[str], tmp_path: Path) -> None:
+    (tmp_path / "false_in_tests.py").write_text(
+        "import eqsat as eq\nfrom eqsat.ir.rule import Idx\n\n"
+        "@eq.rule('false')\ndef false(x: Idx):\n    return x % 4, x % 2\n"
+    )
+    (tmp_path / "steps.txt").write_text("x % 4\nx % 2\n")
+    code, out, err = run("rules", args[0], "false_in_tests", *args[1:])
+    assert (code, out) == (2, "") and "refuted at {'x': -1}" in err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("args", [["explain", "x", "x"], ["rules", "list"]])
 def test_a_full_device_is_no_defect(args: list[str]) -> None:

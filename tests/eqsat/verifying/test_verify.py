@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import eqsat as eq
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.tensor import Program, input
 from eqsat.ir.terms.holes import UNDEF
@@ -41,6 +43,19 @@ def test_positions_by_data() -> None:
     assert verify(X[places], X[places].T.T).verdict == "proved"
     assert verify(X[:, places], X.T[places].T).verdict == "proved"
     assert verify(X[places], X[places][::-1]).verdict == "refuted"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12, 40])
+def test_special_values_come_to_every_cell(size: int) -> None:
+    """Of inputs with fewer cells than there are special values, and of others."""
+    x, i = eq.input("x", (size,), "float32"), eq.input("i", (size,), "int16")
+    for special in (np.nan, np.inf, -np.inf, np.finfo("float32").max):
+        found = eq.isnan(x) if special != special else eq.equal(x, special)
+        last = x[size - 1 :]
+        changed = eq.concatenate([x[: size - 1], eq.where(found[size - 1 :], 1.0, last)])
+        assert eq.verify(changed, x).verdict == "refuted", special
+    assert eq.verify(eq.where(eq.equal(i, -(1 << 15)), i, -i), -i).verdict != "refuted"
+    assert eq.verify(eq.where(eq.equal(i, (1 << 15) - 1), i, -i), -i).verdict == "refuted"
 
 
 def test_what_is_equal_but_not_by_our_rules_is_unknown() -> None:

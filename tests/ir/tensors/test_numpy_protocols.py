@@ -2,6 +2,7 @@
 
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
+import copy
 import itertools
 from typing import Any
 
@@ -67,6 +68,27 @@ def test_the_message_names_the_alternative() -> None:
     with pytest.raises(TypeMismatch, match=r"a = a \+ x"):
         a = A.copy()
         a += X
+
+
+def test_methods_of_arrays_that_are_not_there() -> None:
+    lacking = [name for name in dir(np.ndarray) if not name.startswith("_") and not hasattr(X, name)]
+    assert {"copy", "sort", "tolist", "strides"} <= set(lacking)
+    for name in lacking:
+        with pytest.raises(EqsatError, match=rf"x\.{name} of a tensor.*\(.+\)"):
+            getattr(X, name)
+    with pytest.raises(AttributeError, match="x itself"):
+        ANY.copy()
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        print(ANY.colour)
+    assert copy.copy(X).shape == (4, 6) and not hasattr(X, "__array_interface__")
+
+
+def test_quotient_and_remainder_at_once() -> None:
+    for found, wanted in ((divmod(X, 4), divmod(A, 4)), (divmod(7, X + 1), divmod(7, A + 1))):
+        for x, a in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(value(x), a)
+    i = eq.axis("i", 12)
+    assert list(map(str, divmod(i, 4))) == ["i // 4", "i % 4"] and list(map(str, divmod(7, i)))[1] == "7 % i"
 
 
 def test_ufuncs_and_their_methods() -> None:
