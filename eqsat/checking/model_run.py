@@ -40,6 +40,8 @@ BY_CAST: dict[int, tuple[int, str]] = {
 """Types that numpy has not: fed and read through a Cast; with the type whose tolerance they get."""
 FEW = 1000
 """Cells of inputs below which more inputs are tried."""
+MOST_AXES = 64
+"""Of an array of numpy."""
 BY_PLACE = frozenset(
     ("ReduceMax", "ReduceMin", "Max", "Min", "MaxPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK", "MaxRoiPool")
 )
@@ -363,6 +365,8 @@ def _feeds(small: Small, draw: Draw | int) -> dict[str, NDArray]:
     feeds: dict[str, NDArray] = {}
     for name, one in small.fed.items():
         shape = tuple(d for d in one.kind[0] or () if isinstance(d, int))
+        if len(shape) > MOST_AXES:
+            raise Impossible("region", f"it reads an array of {len(shape)} axes")
         size, kind = prod(shape), int(one.kind[1])
         if isinstance(draw, int):
             start = 1 + (one.number % 10_000) * size  # one number, one size

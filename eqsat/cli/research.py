@@ -50,7 +50,7 @@ def run_profile(asked: Profiling, out: Output) -> int:
         if file is not None:
             plot(found, file)
         if graph is not None and entries is not None:
-            usable = [r for r in _scalars(own) if r.name not in found.idle]
+            usable = [r for r in own if isinstance(r, Rule) and r.name not in found.idle]
             graph_picture(*entries[0], [*scalar_rules(), *usable]).save(graph)
     out.answer(found.data(), str(found))
     return 1 if "contradiction" in found.status.values() else 0
