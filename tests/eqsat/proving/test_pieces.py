@@ -85,6 +85,12 @@ def test_a_roll_behind_a_roll_is_a_roll() -> None:
     assert str(n.then(IndexMap.parse("i -> where(i < 1, i + 11, i - 1)"), (12,))) == "i -> i"
 
 
+def test_conditions_say_what_those_before_leave_open() -> None:
+    e = t.where(Y < 2, t.where(X < 2, 50, X), t.where(X < 2, 50, Y))
+    found = pieces(e, {X: (0, 9), Y: (0, 9)})
+    assert found is not None and sum(len(nodes_of(op, found)) for op in t.COMPARE) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "ranges", "shown"),
     [
