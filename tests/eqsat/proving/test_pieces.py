@@ -88,7 +88,7 @@ def test_a_roll_behind_a_roll_is_a_roll() -> None:
 def test_conditions_say_what_those_before_leave_open() -> None:
     e = t.where(Y < 2, t.where(X < 2, 50, X), t.where(X < 2, 50, Y))
     found = pieces(e, {X: (0, 9), Y: (0, 9)})
-    assert found is not None and sum(len(nodes_of(op, found)) for op in t.COMPARE) == 2
+    assert str(found) == "where(0 <= 1 - i, 50, where(0 <= j - 2, j, i))"
 
 
 @pytest.mark.parametrize(
