@@ -248,7 +248,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--questions", default=",".join(QUESTIONS), metavar="Q,Q")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write every measurement as JSON")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    for name, known in (("families", MAP_FAMILIES), ("questions", QUESTIONS)):
+        missing = [x for x in getattr(options, name).split(",") if x not in known]
+        if missing:
+            parser.error(f"--{name}: there is no {missing[0]!r}; there are {', '.join(known)}")
+    return options
 
 
 def main(arguments: Sequence[str]) -> None:
