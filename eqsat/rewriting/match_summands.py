@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
+from typing import Any
 
 from eqsat.ir.rule import RuleError
 from eqsat.ir.terms import term as t
@@ -165,6 +166,7 @@ class Summands(Constants, ABC):
         wanted = [(number, (*extra, *slots)) for (number, slots), _ in items]
         steps = [self.compile(q) for _, q in items]
         ops = [q.op for _, q in items]
+        factors = [self._factors(q) for _, q in items]
         at_root = self._rest_at_root(bare, [(number, (*extra, *slots)) for number, slots in numbers])
 
         def step(state: State, s: Term, go: Go) -> Found | None:
@@ -177,8 +179,9 @@ class Summands(Constants, ABC):
                 if n == len(steps):
                     left = t.linear(0, [pair for k, pair in enumerate(subject) if k not in used])
                     return at_root(state, constant, left, go) if rest is None else rest(state, left + constant, go)
+                known = _alone(state.values[k] for k in factors[n])
                 for k, (number, core) in enumerate(subject):
-                    if k in used:
+                    if k in used or (known and not _has_factors(core, known)):
                         continue
                     for coefficient, inner in factorings(number, core, ops[n]):
                         used.append(k)
@@ -196,6 +199,14 @@ class Summands(Constants, ABC):
             return at(0, state)
 
         return step
+
+    def _factors(self, q: Term) -> list[int]:
+        """The variables that are factors of a product in a pattern, alone or with numbers added."""
+        found: list[int] = []
+        for a in q.args if q.op == "prod" else ():
+            bare = [x for c, x in t.linear_parts(a)[1] if c == 1 and x in self.slots and self.monomial(x) is None]
+            found += [self.slots[x] for x in bare]
+        return found
 
     def _rest_at_root(
         self, bare: Sequence[tuple[int, int]], numbers: Sequence[Monomial]
@@ -258,6 +269,17 @@ class Summands(Constants, ABC):
             return [value]
         wanted = next((v for (_, ss), v in state.pending if any(u in ss for u in unknown)), None)
         return co.divisors(wanted, [co.times(k, co.of_term(x)) if x.op == "prod" else k for k, x in co.summands(s)[1]])
+
+
+def _alone(values: Iterable[Any]) -> list[Term]:
+    """The bound values that can only be a factor of a product: no products, sums or numbers."""
+    return [v for v in values if isinstance(v, Term) and v.op not in ("prod", "sum", "const")]
+
+
+def _has_factors(core: Term, wanted: Sequence[Term]) -> bool:
+    """Whether all terms are factors of another one, alone or with a number added."""
+    factors = core.args if core.op == "prod" else (core,)
+    return all(any(x is f or (f.op == "sum" and any(x is a for a in f.args)) for f in factors) for x in wanted)
 
 
 def _without(left: Term, bare: Sequence[tuple[Term, Term]]) -> Term | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 from eqsat.rewriting.context import Context, Ranges
 from eqsat.rewriting.match import Pattern, pattern_of
 from eqsat.rewriting.match_filter import FilterKeys
@@ -28,12 +31,14 @@ from eqsat.rewriting.match_sums import is_total, slack
 LEAVES = ("axis", "var", "sym", "const")
 FOLD, SPELL, KNOWN, SINGLE, BESIDE = "evaluate-constants", "spell-predicate", "guard", "one-value", "beside"
 # Bounds on the work for one term; normal rules end, so reaching one only makes the answer less simple.
-MOST_STEPS = 20_000
+FEWEST_STEPS, STEPS_PER_NODE, MOST_STEPS = 200, 10, 20_000
 LARGEST_JUNCTION = 24
 MOST_WAYS = 8
 LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
-MOST_CONTEXTS = 256  # with guards in them, of one run; behind them, nothing more is assumed in a branch
+MOST_ASSUMING = 1_000  # visits of a term where guards are assumed, of one run; behind them, none more is assumed
+LARGEST_TEXT = 120
+"""The nodes of a term up to which it is sorted by its text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +207,13 @@ class Session:
             if assuming is not None and assuming.op != "const":
                 self.top = self.top.under(assuming)
         self.limit_reached = False
-        self.contexts: set[int] = set()  # those with guards in them that this run has been in
+        self.assuming = 0  # visits of this run where guards are assumed
+        self.most_assuming = MOST_ASSUMING
 
     def normal(self, term: Term, log: list[RuleStep] | None = None) -> Term:
         """The normal form of a term; the rewrites made are appended to `log`."""
         known = self.found(self.top).get(term)
-        self.contexts.clear()
+        self.assuming = 0
         return known if known is not None else self._run(term, log)
 
     def found(self, context: Context) -> dict[Term, Term]:
@@ -219,8 +225,7 @@ class Session:
 
     def may_assume(self, context: Context) -> bool:
         """Whether guards below a context are assumed there; nested ones would make contexts without end."""
-        self.contexts.add(id(context))
-        return context.depth < DEEPEST_GUARD and len(self.contexts) <= MOST_CONTEXTS
+        return context.depth < DEEPEST_GUARD and self.assuming <= self.most_assuming
 
     def _left_by(self, context: Context, node: Term) -> Rewriter | None:
         """The rules that an earlier session did not try on a term that it has left as it is."""
@@ -234,7 +239,7 @@ class Session:
         forward: dict[tuple[int, int], Term] = {}
         tried: set[tuple[int, int]] = set()
         stack: list[tuple[Context, Term]] = [(self.top, term)]
-        budget = MOST_STEPS
+        budget = min(FEWEST_STEPS + STEPS_PER_NODE * sum(1 for _ in postorder(term)), MOST_STEPS)
         while stack:
             context, node = stack[-1]
             done = self.found(context)
@@ -265,6 +270,7 @@ class Session:
                         if log is not None:
                             log.append(early)
                         continue
+            self.assuming += context is not self.top
             new = self._rebuilt(context, node)
             if isinstance(new, tuple):
                 stack.append(new)
@@ -394,7 +400,14 @@ def sort_members(junction: Term) -> Term:
     """
     if len(junction.args) > LARGEST_JUNCTION or not all(map(is_total, junction.args)):
         return junction
-    return t.junction(junction.op, sorted(junction.args, key=str))
+    return t.junction(junction.op, sorted(junction.args, key=_place))
+
+
+@lru_cache(maxsize=4096)
+def _place(term: Term) -> tuple[bool, str | bytes]:
+    """What a term is sorted by: its text, or a hash of its content where that would be long."""
+    large = sum(1 for _ in islice(postorder(term), LARGEST_TEXT + 1)) > LARGEST_TEXT
+    return large, term.order[0] if large else str(term)
 
 
 def sort_pair(node: Term) -> Term:
@@ -406,7 +419,7 @@ def sort_pair(node: Term) -> Term:
     if node.op not in ("min", "max") or node.dtype != INDEX or node.lanes > 1:
         return node
     a, b = node.args
-    swapped = b.op != "const" and (a.op == "const" or str(b) < str(a))
+    swapped = b.op != "const" and (a.op == "const" or _place(b) < _place(a))
     return t.binary(node.op, b, a) if swapped else node
 
 

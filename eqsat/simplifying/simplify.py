@@ -30,12 +30,14 @@ from eqsat.proving.read import read
 from eqsat.proving.trial import Trial, ranges_of
 from eqsat.rewriting.bit_linear import by_bits
 from eqsat.rewriting.match_sums import is_total
-from eqsat.rewriting.rewrite import Rewriter, Session
+from eqsat.rewriting.rewrite import MOST_ASSUMING, Rewriter, Session
 from eqsat.rules import tagged
 from eqsat.simplifying.machine import by_machine_integers
 from eqsat.simplifying.residues import Residues, residues
 
 MOST_ROUNDS = 4
+ASSUMING_IN_ALL = 8_000  # visits of a term where guards are assumed, of all passes
+MOST_GROWTH = 4  # forms that cost so many times as much are left
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
 SET_OPERATIONS = 100_000
 LEAST = "least"  # beside tags: of several ways in which a rule matches a sum, the one that makes least
@@ -157,10 +159,15 @@ class _Maker:
         self.passes: dict[tuple[str, ...], Session] = {}
         self.found: dict[Term, list[Term]] = {}
         self.borrowed: set[Term] = set()
+        self.assuming_left = ASSUMING_IN_ALL
 
     def rewritten(self, term: Term, *tags: str) -> Term:
         """The term after the pass with the rules of these tags."""
-        return self.session(*tags).normal(term)
+        session = self.session(*tags)
+        session.most_assuming = min(MOST_ASSUMING, self.assuming_left)
+        found = session.normal(term)
+        self.assuming_left -= session.assuming
+        return found
 
     def session(self, *tags: str) -> Session:
         """The pass with the rules of these tags."""
@@ -201,6 +208,7 @@ class _Maker:
             other += self.by_bits(normal)
         if "where" in operations and normal.dtype == t.INDEX:
             other += self.by_pieces(normal)
+        other = [form for form in other if cost(form) <= MOST_GROWTH * cost(normal)]
         if not operations & _SPELLED:
             return [normal, *other]
         if not compares:
