@@ -37,7 +37,7 @@ def pytest_collection_finish() -> None:
 PACKAGE_OF_MARKER = {"onnx": "onnx", "opencl": "pyopencl", "tvm": "tvm"}
 
 # In CI the examples are the same on every run; `--hypothesis-profile=long` searches further.
-settings.register_profile("house", deadline=None, max_examples=70, derandomize="CI" in os.environ, print_blob=True)
+settings.register_profile("house", deadline=None, max_examples=45, derandomize="CI" in os.environ, print_blob=True)
 settings.register_profile("long", deadline=None, max_examples=10_000, print_blob=True)
 settings.load_profile("house")
 

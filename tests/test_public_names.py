@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from seeds import each_value
 
 import eqsat as eq
 
@@ -28,8 +29,7 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("prefix", [WITHOUT, ""])
+@each_value(use=USES, prefix=[WITHOUT, ""])
 def test_names_can_be_had(prefix: str, use: str) -> None:
     done = run(prefix + USES[use])
     assert done.returncode == 0 and done.stdout.strip() not in ("", "False"), done.stderr

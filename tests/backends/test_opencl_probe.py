@@ -11,6 +11,7 @@ import pytest
 from kernel_checks import program_of
 from kernel_checks import sample as numbers
 from kernel_views import VIEWS
+from seeds import each_value
 
 from eqsat.backends.compile import compile
 from eqsat.backends.opencl import probe as opencl_probe
@@ -35,8 +36,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # feature: K4
-@pytest.mark.parametrize("channels", [1, 4])
-@pytest.mark.parametrize("dtype", CHANNEL_TYPES)
+@each_value(dtype=CHANNEL_TYPES, channels=[1, 4])
 def test_an_image_is_right_or_refused(dtype: str, channels: int) -> None:
     """In and out, of every format; never other numbers."""
     shape = (6, 8) if channels == 1 else (6, 2, 4)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kernel_checks import assert_same, program_of
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.backends.c.kernel import CKernel
@@ -78,8 +79,7 @@ def feeds(program: Program) -> dict[str, NDArray]:
 
 
 # feature: K3
-@pytest.mark.parametrize("machine", [Machine(vector=16), Machine(vector=32, first=1 << 12), Machine(vector=64)])
-@pytest.mark.parametrize("threads", [1, 2])
+@each_value(machine=[Machine(vector=16), Machine(vector=32, first=1 << 12), Machine(vector=64)], threads=[1, 2])
 @given(data=st.data())
 @settings(max_examples=3, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 def test_random_products(machine: Machine, threads: int, data: st.DataObject) -> None:

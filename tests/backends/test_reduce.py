@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kernel_checks import check, check_statements, program_of, sample
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.backends.lowering.lower import lower
@@ -155,13 +156,13 @@ def pool(x: Tensor, combiner: str, window: int, stride: int, padding: int) -> Te
 
 
 # feature: K3
-@pytest.mark.parametrize(
-    ("flags", "machine"),
-    [("", "server"), ("", "avx512-guest"), ("-mno-avx2 -mno-avx", "server"), ("-DEQSAT_PLAIN_LOOPS", "server")],
+@each_value(
+    way=[("", "server"), ("", "avx512-guest"), ("-mno-avx2 -mno-avx", "server"), ("-DEQSAT_PLAIN_LOOPS", "server")],
+    dtype=["float32", "float64", "int32"],
 )
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_windows_with_steps(dtype: str, flags: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_with_steps(way: tuple[str, str], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Extremes and sums of windows in vector registers, lanes side by side or two apart; NaN and both zeros."""
+    flags, machine = way
     monkeypatch.setenv("EQSAT_MACHINE", machine)
     monkeypatch.setenv("EQSAT_CFLAGS", f"-O1 -Wconversion -Wno-float-conversion -Werror {flags}")
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kernel_checks import assert_same, program_of
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.backends.c.kernel import CKernel
@@ -64,8 +65,7 @@ MACHINES = [Machine(vector=16), SMALL, Machine(first=1 << 12)]
 
 
 # feature: K3
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("threads", [1, 2])
+@each_value(machine=MACHINES, threads=[1, 2])
 @given(data=st.data())
 @settings(max_examples=2, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 def test_random_sizes(machine: Machine, threads: int, data: st.DataObject) -> None:
@@ -82,8 +82,7 @@ def test_random_sizes(machine: Machine, threads: int, data: st.DataObject) -> No
 
 
 # feature: K3
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("vector", [16, 32, 64])
+@each_value(vector=[16, 32, 64], dtype=["float64", "float32"])
 def test_rests_of_lanes_between_blocks(vector: int, dtype: str) -> None:
     """The last lanes of a row, fewer than a vector holds, are added once in each block of the reduced axis."""
     x = eq.input("x", (28, 29), dtype)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import assert_same, check, check_statements, program_of
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.backends.c.kernel import CKernel
@@ -84,9 +84,9 @@ SHARED: list[tuple[tuple[int, ...], dict[str, Any], bool]] = [
 
 
 # feature: G17
-@pytest.mark.parametrize("shape, how, shared", SHARED)
-@pytest.mark.parametrize("dtype", ["float32", "int16"])
-def test_windows_that_overlap_share(shape: tuple[int, ...], how: dict[str, Any], shared: bool, dtype: str) -> None:
+@each_value(case=SHARED, dtype=["float32", "int16"])
+def test_windows_that_overlap_share(case: tuple[tuple[int, ...], dict[str, Any], bool], dtype: str) -> None:
+    shape, how, shared = case
     outputs = {"y": pool(eq.input("x", shape, dtype), **how)}
     assert bool(windows(outputs)) is shared
     program, feeds = program_of(outputs), {"x": image(shape, dtype)}
@@ -122,7 +122,7 @@ def test_bodies_of_more_than_the_sum_share_nothing() -> None:
 
 
 # feature: G17
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_windows_of_every_shape(data: st.DataObject) -> None:
     window = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))

@@ -314,7 +314,7 @@ def test_large_tensors_need_no_table() -> None:
     assert kinds(result) == ["Input", "Compute", "View"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_random_chains(data: st.DataObject) -> None:
     """Packs, unpacks, crops, pads and formulas in any order mean the same, and are never worse, for both targets."""

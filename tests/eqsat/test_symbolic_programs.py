@@ -68,7 +68,7 @@ def check(program: Program, trip: str, target: str) -> None:
             )
 
 
-@settings(max_examples=20)
+@settings(max_examples=13)
 @given(symbolic_programs(), st.sampled_from(list(TRIPS)), st.sampled_from(["c", "onnx"]))
 def test_optimised_once_and_right_at_every_size(program: Program, trip: str, target: str) -> None:
     check(program, trip, target)

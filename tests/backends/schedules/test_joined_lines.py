@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_moves import check_bits, leaves_of, parts
+from seeds import each_value
 
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import Machine
@@ -73,8 +74,7 @@ def test_many_rows_that_begin_anywhere(y: Tensor, threads: int, shift: int, line
     check_joined(y, threads, shift, lines, columns)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
-@pytest.mark.parametrize("flags", ["-march=x86-64", ""])
+@each_value(dtype=["uint8", "float16", "float32", "float64"], flags=["-march=x86-64", ""])
 def test_processors_that_lack_the_shuffle(dtype: str, flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What joins two lines goes through memory there; everything else is the same."""
     monkeypatch.setenv("EQSAT_CFLAGS", flags)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kernel_moves import check_bits, leaves_of, parts
+from seeds import each_value
 
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import MACHINES, Machine
@@ -43,8 +44,7 @@ def test_what_is_tiled_or_streamed_reads_the_source_on() -> None:
     assert isinstance(schedule, ContiguousCopy) and schedule.tiled is not None
 
 
-@pytest.mark.parametrize("machine", [CACHED, STREAMED], ids=["cached", "streamed"])
-@pytest.mark.parametrize("threads", [1, 2])
+@each_value(machine=[CACHED, STREAMED], threads=[1, 2])
 def test_long_runs_bit_by_bit(machine: Machine, threads: int) -> None:
     shapes = [(8, 32, 784), (9, 32, 129), (8, 8, 300), (2, 9, 4999), (3, 17, 65)]
     for dtype in ("int8", "float16", "float32", "float64"):

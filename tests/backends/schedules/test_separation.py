@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from kernel_moves import check_bits, leaves_of, parts
+from seeds import each_value
 
 from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.lower import Lowered, lower
@@ -65,8 +65,7 @@ def test_a_row_that_begins_within_a_line_is_written_plainly() -> None:
     assert text.count(" % 64 == 0)") == 2 and text.count("memcpy(d + ") >= 2
 
 
-@pytest.mark.parametrize("machine", [SMALL, LARGE, Machine(32, last=1 << 8), Machine(16, last=1 << 8)])
-@pytest.mark.parametrize("shift", [0, 5])
+@each_value(machine=[SMALL, LARGE, Machine(32, last=1 << 8), Machine(16, last=1 << 8)], shift=[0, 5])
 def test_pixels_apart_bit_by_bit(machine: Machine, shift: int) -> None:
     for dtype in ("uint8", "float16", "float32", "float64"):
         wide = 64 // np.dtype(dtype).itemsize

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flat_build import flip, permute
-from seeds import some_of
+from seeds import each_value, some_of
 
 import eqsat as eq
 from eqsat.graph.encode import encode
@@ -138,8 +138,7 @@ MOVES: dict[str, tuple[Callable[[eq.Tensor], eq.Tensor], Callable[[eq.Tensor], e
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("kind", MOVES)
+@each_value(name=BODIES, kind=MOVES)
 def test_what_is_put_back_is_not_moved(name: str, kind: str) -> None:
     there, back = MOVES[kind]
     y = back(BODIES[name](there(eq.input("x", (2, 3, 20, 6), "float32"))))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.graph.encode import encode
@@ -111,8 +112,7 @@ def image(x: Tensor) -> Tensor:
     return x.permute_dims((0, 1, 3, 2, 4, 5)).reshape((n, rows * size, columns * size, c))
 
 
-@pytest.mark.parametrize("batch", [1, 64, N], ids=str)
-@pytest.mark.parametrize("channels_first", [False, True])
+@each_value(batch=[1, 64, N], channels_first=[False, True])
 def test_what_is_rolled_and_rolled_back_is_not_moved(batch: int | t.Term, channels_first: bool) -> None:
     """Shifted windows around an element-wise body: nothing moves, whatever the layout around and the batch."""
     x = eq.input("x", (batch, 32, 14, 14) if channels_first else (batch, 14, 14, 32), "float32")

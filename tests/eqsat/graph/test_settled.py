@@ -314,7 +314,7 @@ def check(seed: int) -> bool:
 
 
 def test_random_padding_of_what_is_kept() -> None:
-    assert sum(check(seed) for seed in range(40)) >= 12
+    assert sum(check(seed) for seed in range(25)) >= 7
 
 
 @pytest.mark.slow

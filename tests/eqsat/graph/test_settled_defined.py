@@ -159,8 +159,8 @@ def differences(seeds: range) -> tuple[list[int], int]:
 
 
 def test_random_programs_keep_their_values() -> None:
-    wrong, changed = differences(range(30))
-    assert wrong == [] and changed >= 8
+    wrong, changed = differences(range(20))
+    assert wrong == [] and changed >= 5
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seeds import each_value
 from swizzles import SWIZZLES, gathered, lower_triangle
 
 import eqsat as eq
@@ -24,8 +25,7 @@ SHAPES: dict[str, Shape] = {"symbolic": (8 * N, 8 * M), "one symbol": (8 * N, 64
 LIMITS = Limits(nodes=3000, seconds=20, iterations=60)
 
 
-@pytest.mark.parametrize("size", SHAPES)
-@pytest.mark.parametrize("name", SWIZZLES)
+@each_value(name=SWIZZLES, size=SHAPES)
 def test_what_is_undone_moves_nothing(name: str, size: str) -> None:
     swizzle, x = SWIZZLES[name], eq.input("x", SHAPES[size], "float32")
     for y in (swizzle.undo(swizzle(x)), swizzle.undo(swizzle(x).relu())):
@@ -97,7 +97,7 @@ def check(y: Tensor, target: str) -> None:
             assert np.array_equal(array, found[name]), f"{sizes}\n{program}\n{result.program}"
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(programs(), st.sampled_from(["c", "onnx"]))
 def test_programs_are_right_at_every_size(y: Tensor, target: str) -> None:
     check(y, target)

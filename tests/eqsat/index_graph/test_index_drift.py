@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from random_index_terms import any_term, digit_term, predicate
+from seeds import some_of
 
 from eqsat.index_graph.graph import IndexGraph, Limits
 from eqsat.index_graph.places import Place
@@ -107,12 +108,12 @@ def test_every_rule_acts_in_the_graph(rule: Rule) -> None:
                 graph.add(left)
                 graph.add(t.logical_and(guard, left) if left.dtype == BOOL else t.where(guard, left, other))
                 steps_known(graph, rewriter)
-            if fired % 3 == 0:
+            if fired % 2 == 0:
                 break
     assert fired or rule.name in NEVER_FIRST, f"{rule.name} was never tried"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some_of(range(8), 5))
 def test_random_steps_are_known(seed: int) -> None:
     """All rules together, on random terms and predicates with guards."""
     source = random.Random(seed)

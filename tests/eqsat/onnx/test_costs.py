@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import each_value
 
 pytestmark = pytest.mark.onnx
 onnx = pytest.importorskip("onnx")
@@ -137,13 +138,16 @@ PICKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("objective", ["time", "bytes"])
-@pytest.mark.parametrize(("shape", "axis"), [((40, 10), 1), (("n", 10), 1), ((10, 2, 3), 0), ((2, 10, 3), -2)])
-@pytest.mark.parametrize("picked", PICKED)
+@each_value(
+    picked=PICKED,
+    place=[((40, 10), 1), (("n", 10), 1), ((10, 2, 3), 0), ((2, 10, 3), -2)],
+    objective=["time", "bytes"],
+)
 def test_what_is_picked_is_written_in_the_cheaper_way(
-    picked: str, shape: tuple[int | str, ...], axis: int, objective: str
+    picked: str, place: tuple[tuple[int | str, ...], int], objective: str
 ) -> None:
     """Neighbours that are picked one by one are a Slice, in less time and with as many bytes."""
+    shape, axis = place
     turned = [*range(1, len(shape)), 0]
     nodes = [helper.make_node("Transpose", ["x"], ["a"], perm=turned), helper.make_node("Tanh", ["a"], ["b"])]
     nodes.append(helper.make_node("Transpose", ["b"], ["c"], perm=np.argsort(turned).tolist()))

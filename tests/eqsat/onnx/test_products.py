@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from random_products import random_product
-from seeds import some_of
+from seeds import each_value, some_of
 
 import eqsat as eq
 from eqsat.backends.targets import TARGETS
@@ -354,8 +354,7 @@ DIAGONALS: dict[str, tuple[list[int], list[int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
-@pytest.mark.parametrize("equation", DIAGONALS)
+@each_value(equation=DIAGONALS, target=["onnx", "onnxruntime"])
 def test_transposes_go_through_diagonals(equation: str, target: str) -> None:
     perm, back = DIAGONALS[equation]
     model = diagonal(equation, {"b": 3, "i": 5, "j": 4}, perm, back)

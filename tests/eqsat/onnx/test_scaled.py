@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from seeds import each_value
 
 import eqsat.onnx
 from eqsat.ir.dtypes import NDArray
@@ -108,9 +109,7 @@ def around(added: tuple[int, ...] | None, where: str, dtype: str, constant: bool
     return b.model(b.node("Abs", [b.transposed(made) if "y" in where else made]))
 
 
-@pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("where", ["a", "b", "y", "aby"])
-@pytest.mark.parametrize("added", ADDED)
+@each_value(added=ADDED, where=["a", "b", "y", "aby"], constant=[False, True])
 def test_transposes_turn_into_flags(added: str, where: str, constant: bool) -> None:
     given = around(ADDED[added], where, "float32", constant)
     found = eqsat.onnx.optimize(given, objective="bytes", growth=1.0)
@@ -119,8 +118,7 @@ def test_transposes_turn_into_flags(added: str, where: str, constant: bool) -> N
     same_numbers(given, found.model)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64"])
-@pytest.mark.parametrize("added", ADDED)
+@each_value(added=ADDED, dtype=["float16", "float64"])
 def test_other_floats(added: str, dtype: str) -> None:
     given = around(ADDED[added], "aby", dtype, False)
     found = eqsat.onnx.optimize(given, objective="bytes")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import each_value
 
 onnx = pytest.importorskip("onnx")
 
@@ -193,9 +194,7 @@ def test_a_bound_that_may_be_counted_from_the_end() -> None:
 
 
 # feature: I4 I8
-@pytest.mark.parametrize("opset", [11, 17, 18])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize("channels", [4, "C"])
+@each_value(opset=[11, 17, 18], mode=["nearest", "linear"], channels=[4, "C"])
 def test_resizes_of_unknown_sizes_move_with_their_axes(channels: int | str, mode: str, opset: int) -> None:
     """By two along height and width: what is not resized keeps an extent that inference has no name for."""
     nodes = [
@@ -216,9 +215,7 @@ def test_resizes_of_unknown_sizes_move_with_their_axes(channels: int | str, mode
 
 
 # feature: I4 I8
-@pytest.mark.parametrize("opset", [11, 17, 18])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize("case", ["numbers", "twice", "numbers of known"])
+@each_value(opset=[11, 17, 18], mode=["nearest", "linear"], case=["numbers", "twice", "numbers of known"])
 def test_resizes_to_computed_sizes_move_with_their_axes(case: str, mode: str, opset: int) -> None:
     """Sizes are a Concat of what Shape says of the axes that stay, and of numbers or multiples for the others."""
     known = case == "numbers of known"

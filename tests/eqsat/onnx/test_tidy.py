@@ -12,6 +12,7 @@ from onnx import GraphProto, TensorProto, helper, numpy_helper
 from onnx_fuzz import differences
 from onnx_wrapped import wrapped
 from random_models import random_model
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.onnx.check import compare_models
@@ -221,14 +222,14 @@ def test_scales_for_each_axis_are_for_as_many_axes() -> None:
 def test_random_models_between_reshapes() -> None:
     """Whatever runs with axes of one cell runs without them, or keeps them."""
     fewer = 0
-    for seed in range(60):
+    for seed in range(40):
         drawn = wrapped(seed)
         if drawn is not None:
             found = eq.onnx.optimize(drawn.model, checked=False).model
             assert differences(drawn, found) == [], f"seed {seed}"
             counts = [sum(n.op_type == "Reshape" for n in m.graph.node) for m in (drawn.model, found)]
             fewer += counts[1] < counts[0]
-    assert fewer > 10
+    assert fewer > 6
 
 
 def needless(model: onnx.ModelProto) -> list[str]:
@@ -241,9 +242,7 @@ def needless(model: onnx.ModelProto) -> list[str]:
 KEPT = ([0, 1, 2], [1, 0, 2])
 
 
-@pytest.mark.parametrize("opset", [13, 17])
-@pytest.mark.parametrize("perm", KEPT)
-@pytest.mark.parametrize("made", ["Relu", "Softmax", "Split", "If"])
+@each_value(made=["Relu", "Softmax", "Split", "If"], perm=KEPT, opset=[13, 17])
 def test_an_output_that_a_transpose_leaves_as_it_is_has_no_node(made: str, perm: list[int], opset: int) -> None:
     """The value has the name of the output, whoever else reads it; a second output and an input are copied."""
     then = helper.make_graph([helper.make_node("Abs", ["x"], ["u"])], "then", [], [_end("u")])

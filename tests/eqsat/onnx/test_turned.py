@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from seeds import each_value
 
 import eqsat.onnx
 from eqsat.ir.errors import EqsatError
@@ -248,9 +249,11 @@ def test_random_chains_are_the_same_models() -> None:
     assert valid >= SEEDS * 0.5 and moved >= valid * 0.4
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("sizes", [(1, 3, 4, 5), (1, 3, 4, 10), (1, 6, 4, 5)])
-@pytest.mark.parametrize("perm", [(0, 3, 1, 2), (0, 3, 2, 1), (2, 1, 0, 3), (0, 2, 1, 3)])
+@each_value(
+    perm=[(0, 3, 1, 2), (0, 3, 2, 1), (2, 1, 0, 3), (0, 2, 1, 3)],
+    sizes=[(1, 3, 4, 5), (1, 3, 4, 10), (1, 6, 4, 5)],
+    mode=["nearest", "linear", "cubic"],
+)
 def test_sizes_of_a_resize_are_in_the_order_of_its_axes(
     perm: tuple[int, ...], sizes: tuple[int, ...], mode: str
 ) -> None:

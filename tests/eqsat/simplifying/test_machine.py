@@ -220,7 +220,7 @@ def claims(dtype: str) -> tuple[st.SearchStrategy[Term], st.SearchStrategy[Term]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_equal_for_all_bytes(dtype: str, data: st.DataObject) -> None:
     e, assuming = map(data.draw, claims(dtype))

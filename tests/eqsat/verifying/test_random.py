@@ -236,7 +236,7 @@ def with_holes(program: Program) -> Program:
     return rebuilt(program, change)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(testing.programs(dtypes=DTYPES))
 def test_what_fills_a_hole_is_no_difference(program: Program) -> None:  # feature: E2
     """A program refines itself with its holes filled."""

@@ -19,7 +19,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
-from seeds import some_of  # noqa: E402
+from seeds import each_value, some_of  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.engine import Limits  # noqa: E402
@@ -140,8 +140,7 @@ def transposes(model: ModelProto) -> int:
     return sum(n.op_type == "Transpose" for n in nested_nodes(model.graph.node))
 
 
-@pytest.mark.parametrize("objective", ["time", "bytes"])
-@pytest.mark.parametrize("name", MODELS)
+@each_value(name=MODELS, objective=["time", "bytes"])
 def test_moves_cross_borders(name: str, objective: str) -> None:
     model = MODELS[name]()
     result = front.optimize(model, objective=objective, limits=Limits(seconds=300))

@@ -115,7 +115,7 @@ def test_functions_of_other_opsets_stay() -> None:
 
 def test_random_models_with_functions() -> None:
     found = gone = 0
-    for seed in range(30):
+    for seed in range(20):
         drawn = outlined(seed)
         if drawn is not None and drawn.model.functions:
             after = written_out(drawn.model, ())
