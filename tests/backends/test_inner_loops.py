@@ -120,8 +120,8 @@ def test_a_load_that_is_made_in_any_case_is_not_guarded() -> None:
     """argmax compares each element twice: what keeps guards apart would keep its loops from being vectors."""
     x = input("x", (40, 70), "float32")
     assert not any("EQSAT_GUARDS" in source_of(y) for y in (x.argmax(axis=1), x.argmin(axis=0)))
-    short = input("x", (40, 5), "float32")
-    apart = eq.where(input("m", (40, 5), "bool"), short.flip(1), eq.broadcast_to(input("r", (1, 5), "float32"), (40, 5)))
+    short, row = input("x", (40, 5), "float32"), input("r", (1, 5), "float32")
+    apart = eq.where(input("m", (40, 5), "bool"), short.flip(1), eq.broadcast_to(row, (40, 5)))
     assert "EQSAT_GUARDS" in source_of(apart)
     array = np.random.default_rng(0).integers(-3, 4, (40, 70)).astype("float32")
     array[::3, 5] = np.nan

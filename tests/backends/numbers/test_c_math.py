@@ -51,7 +51,7 @@ def test_functions_keep_their_bound(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("base", [2, 10])
 def test_logarithms_to_a_base(base: int, dtype: str) -> None:
-    """Whole at powers that have no rounding, near the exact value also where numbers are few: 1e-45 is 1.4e-45 there."""
+    """Whole at powers that have no rounding, near the exact value also where few numbers are: 1e-45 is 1.4e-45."""
     info, few = np.finfo(dtype), np.arange(1, 3000, dtype=np.float64)
     exact = {"float16": 4, "float32": 10, "float64": 22}[dtype] if base == 10 else info.maxexp - 1
     powers = np.array([float(base) ** k for k in range(exact + 1)])
