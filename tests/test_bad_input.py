@@ -16,7 +16,7 @@ from eqsat.ir.errors import EqsatError
 
 X = eq.input("x", (2, 8, 6, 6), "float32")
 N = eq.input("n", (eq.symbol("n"),), "float64")
-MASKED = np.ma.masked_array(np.zeros(X.shape, "float32"), True)
+MASKED: Any = np.ma.masked_array(np.zeros((2, 8, 6, 6), "float32"), True)
 
 CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("unparsable map", lambda: eq.IndexMap.parse("i -> i//"), "i//"),
