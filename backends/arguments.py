@@ -17,6 +17,7 @@ from eqsat.backends.machine import LINE
 from eqsat.ir.dtypes import NDArray, name_of
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.keywords import inputs_problem
+from eqsat.ir.tensors.run import given_array
 from eqsat.ir.tensors.tensor import OperatorImpl
 
 LARGE = 64 << 10
@@ -36,15 +37,7 @@ def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping
     if problem:
         fix = "an input named 'out' is passed in a dict" if "out" in names and "out" not in given else ""
         raise EvaluationError("kernel call", problem, fix)
-    return {n: _array(n, given[n]) for n in names}
-
-
-def _array(name: str, value: Any) -> NDArray:
-    """What numpy makes of an argument."""
-    try:
-        return np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise EvaluationError(f"input {name!r}", f"is no array: {error}") from error
+    return {n: given_array(n, given[n]) for n in names}
 
 
 def readable(name: str, array: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:

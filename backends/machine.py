@@ -49,6 +49,8 @@ MACHINES: Mapping[str, Machine] = {
 """Machines by name: what $EQSAT_MACHINE may say, and what choices can be looked at for on any other machine."""
 
 STRIPS = (32, 128)
+MOST = 1 << 14
+"""Characters of a file that describes a machine, at most: of others the rest is not read."""
 CHOICES = {"vector": (16, 32, 64), "strip": STRIPS}
 """What facts can be that are no sizes of caches."""
 SHARE = 8 << 20
@@ -111,11 +113,12 @@ def named_machine(text: str, what: str) -> Machine:
     if text in MACHINES:
         return MACHINES[text]
     try:
-        data = json.loads(Path(text).read_text(encoding="utf-8"))
+        with Path(text).open(encoding="utf-8") as file:
+            data = json.loads(file.read(MOST))
     except OSError as error:
         known = ", ".join(MACHINES)
         raise BackendError(what, f"cannot be read: {error.strerror}", f"a file, or one of {known}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BackendError(what, "is no JSON", "`eqsat calibrate` prints a machine") from error
     return machine_of(data, what)
 

@@ -88,6 +88,28 @@ def has_floats(array: NDArray) -> bool:
     return array.dtype.kind == "f" or array.dtype.name == BFLOAT16
 
 
+def unmasked(value: Any) -> Any:
+    """A value as it is; TypeError for a masked array, whose mask would be lost.
+
+    >>> unmasked(5)
+    5
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("a masked array, whose mask would be lost (pass what filled(value) gives)")
+    return value
+
+
+def array_of(value: Any) -> NDArray:
+    """What numpy makes of a value.
+
+    >>> array_of([1, 2]).shape
+    (2,)
+
+    Raises TypeError for a masked array, and what numpy does for values of which it makes no array.
+    """
+    return np.asarray(unmasked(value))
+
+
 def float_info(dtype: str) -> Any:
     """What numpy's finfo tells of a float type.
 

@@ -15,6 +15,8 @@ from eqsat.cli import main
 from eqsat.ir.errors import EqsatError
 
 X = eq.input("x", (2, 8, 6, 6), "float32")
+N = eq.input("n", (eq.symbol("n"),), "float64")
+MASKED: Any = np.ma.masked_array(np.zeros((2, 8, 6, 6), "float32"), True)
 
 CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("unparsable map", lambda: eq.IndexMap.parse("i -> i//"), "i//"),
@@ -73,6 +75,11 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("initial value of several", lambda: X.sum(0, initial=X[0]), r"initial= has shape \(8, 6, 6\)"),
     ("initial values of an array", lambda: X.max(initial=np.zeros(6)), r"initial= has shape \(6,\)"),
     ("masked array for jit", lambda: eq.jit(abs)(np.ma.masked_array([1, 2], [True, False])), "MaskedArray"),
+    ("masked array for a kernel", lambda: eq.compile(X + 1)(x=MASKED), "mask would be lost"),
+    ("masked array to evaluate", lambda: eq.evaluate(X, {"x": MASKED}), "mask would be lost"),
+    ("masked constant", lambda: eq.constant(np.ma.masked_array([1, 2], [True, False])), "mask would be lost"),
+    ("size of an empty array", lambda: eq.evaluate(N, {"n": np.zeros(0)}), "n = 0 breaks 1 <= n$"),
+    ("ragged rows to evaluate", lambda: eq.evaluate(X, {"x": [[1], [1, 2]]}), "is no array"),
     ("predicate that is a number", lambda: eq.prove(5), "5 is neither a text nor a term"),
     ("predicate that is a truth", lambda: eq.decide(True), "True is neither a text nor a term"),
     ("no expression", lambda: eq.simplify(None), "None is neither a text nor a term"),

@@ -96,10 +96,14 @@ def find_compiler() -> tuple[str, ...]:
     Raises BackendError where there is none, or where $CC does not name a program.
     """
     fix = "name a C compiler, or unset CC"
+    whole = os.environ.get("CC", "").strip()
+    if os.path.dirname(whole) and _program(whole) is not None:
+        # Its path may have spaces, or whatever else separates words.
+        return (whole,)
     words = _words("CC", fix)
     if words:
         if _program(words[0]) is None:
-            raise BackendError(f"compiler CC={os.environ['CC']!r}", "is not a program", fix)
+            raise BackendError(f"compiler CC={whole!r}", f"{words[0]} is not a program", fix)
         return words
     for name in ("cc", "gcc", "clang"):
         found = _program(name)
@@ -185,6 +189,8 @@ def build(source: str, made: Path, command: tuple[str, ...], flags: tuple[str, .
             words = elided(native.stderr or native.stdout)
             problem = f"compiler {' '.join(command)} failed for this processor, so that what it made for any is used"
             warnings.warn(f"{problem}, which is slower; {_advice()}:\n{words}", CompilerWarning, stacklevel=2)
+    if not made.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"{made.parent} was removed while the compiler ran")
     if done.returncode != 0 or not made.is_file():
         words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
         failure = BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice())

@@ -164,9 +164,21 @@ def _gathers(axis: Term, store: Stmt) -> bool:
 
 
 def guards_loads(*terms: Term) -> bool:
-    """Whether a part of some terms is loaded only where a condition holds."""
-    guards = [node for node in postorder(*terms) if node.op in ("where", "and", "or")]
-    return any(nodes_of("load", *node.args[1:]) for node in guards)
+    """Whether a part of some terms is loaded only where a condition holds, and nowhere else in them.
+
+    >>> from eqsat.ir.terms.parse import parse_expr
+    >>> texts = "where(x[i] < 0, 0, x[i])", "where(x[i] < 0, 0, x[i + 1])"
+    >>> [guards_loads(parse_expr(text, sources={"x": (0, "index")})) for text in texts]
+    [False, True]
+    """
+    always: set[Term] = set()
+    waiting = list(terms)
+    while waiting:
+        node = waiting.pop()
+        if node not in always:
+            always.add(node)
+            waiting += node.args[:1] if node.op in ("where", "and", "or") else node.args
+    return any(node not in always for node in nodes_of("load", *terms))
 
 
 def may_mix_guards(body: Stmt) -> bool:

@@ -254,7 +254,10 @@ def numbers(array: NDArray, dtype: str) -> list[str]:
         pairs = numbers(array.view(part), part)
         return [f"{{{re}, {im}}}" for re, im in zip(pairs[::2], pairs[1::2], strict=True)]
     values: Sequence[object] = array.astype("int64").tolist() if dtype in ("bool", INDEX) else array.tolist()
-    form = {"float32": "%.9g ", "float64": "%.17g ", "uint64": "%du ", "uint32": "%du "}.get(dtype, "%d ")
+    form = {"float32": "%.9gf ", "float64": "%.17g ", "uint64": "%du ", "uint32": "%du "}.get(dtype, "%d ")
     tokens = (form * len(values) % tuple(values)).split()
+    if dtype == "float32":
+        # 2f is none of C's numbers.
+        tokens = [token if "." in token or "e" in token else token[:-1] for token in tokens]
     special: Mapping[str, str] = SPECIAL if np.issubdtype(array.dtype, np.floating) else LEAST
     return [special.get(token, token) for token in tokens]

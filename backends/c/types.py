@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,22 @@ def literal(value: Any, dtype: str) -> str:
         part = "float32" if dtype == "complex64" else "float64"
         return f"({C_TYPES[dtype]}){{{float_literal(value.real, part)}, {float_literal(value.imag, part)}}}"
     return float_literal(value, dtype) if is_float(dtype) else int_literal(int(value), dtype)
+
+
+SOME_NEEDED = """#ifdef __clang__
+#pragma clang diagnostic ignored "-Wunused-function" /* a processor may need some of these functions only */
+#endif"""
+
+
+def prelude(pieces: Sequence[str], text: str) -> list[str]:
+    """The functions that stand before a text of C which calls them, and what keeps compilers silent about those
+    that it calls under a condition of the preprocessor, which gcc does not mind.
+
+    >>> prelude([helper("max_float32")], "#if 1")[0].splitlines()[0]
+    '#ifdef __clang__'
+    """
+    some = any("static inline" in piece for piece in pieces) and any("#if" in part for part in (*pieces, text))
+    return [SOME_NEEDED, *pieces] if some else [*pieces]
 
 
 def helper(name: str) -> str:

@@ -14,7 +14,7 @@ from eqsat.backends.c.function import FunctionPrinter, Signature, written
 from eqsat.backends.c.library import CONTRACTED, Export, Library
 from eqsat.backends.c.parallel import FEATURES
 from eqsat.backends.c.scheduled_kernel import print_moves
-from eqsat.backends.c.types import helper
+from eqsat.backends.c.types import helper, prelude
 from eqsat.backends.interface import ProgramBuffer, Unit
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered
@@ -105,11 +105,11 @@ class _UnitPrinter:
 
     def start(self, text: str) -> str:
         """What stands before the functions, of which `text` is all."""
-        prelude = "\n\n".join([*(helper(h) for h in self.helpers), *self.pieces.values()])
-        types = definitions(text + prelude, {b.dtype for b in self.lowered.buffers.values()})
+        before = "\n\n".join(prelude([*(helper(h) for h in self.helpers), *self.pieces.values()], text))
+        types = definitions(text + before, {b.dtype for b in self.lowered.buffers.values()})
         types += "\n" if types else ""
         features = FEATURES if "run_parts" in self.pieces else ""
-        return f"{features}#include <math.h>\n#include <stdint.h>\n{types}\n" + (prelude + "\n\n" if prelude else "")
+        return f"{features}#include <math.h>\n#include <stdint.h>\n{types}\n" + (before + "\n\n" if before else "")
 
 
 def _groups(lowered: Lowered) -> list[list[PrimFunc]]:

@@ -9,7 +9,7 @@ from eqsat.backends.c.element_types import declarations, definitions
 from eqsat.backends.c.expr import Expressions, Scope
 from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, exported_name, plain, with_c_linkage
 from eqsat.backends.c.parallel import FEATURES
-from eqsat.backends.c.types import helper
+from eqsat.backends.c.types import helper, prelude
 from eqsat.backends.functions.c_printer import StatementPrinter
 from eqsat.backends.functions.prepare import Prepared
 from eqsat.backends.interface import ALIGNMENT
@@ -121,11 +121,11 @@ def c_source(prepared: Prepared, threads: int, contract: bool = False) -> CSourc
     text = "\n".join([*run, OVERLAP if any("overlap(" in line for line in lines) else "", *lines, ""])
     declared = {d.scalar for d in prepared.checked.func.buffer_map.values()}
     types = definitions("\n".join((text, *helpers, *printer.pieces.values())), declared)
-    prelude = "\n\n".join([*([types] if types else []), *helpers, *printer.pieces.values()])
+    before = "\n\n".join([*([types] if types else []), *prelude([*helpers, *printer.pieces.values()], text)])
     features = FEATURES if "run_parts" in printer.pieces else ""
     notes = [CONTRACTED] if contract else []
     about = "".join(f"/* {note} */\n" for note in notes)
-    source = f"{about}{features}#include <math.h>\n#include <stdint.h>\n{prelude}\n\n{text}"
+    source = f"{about}{features}#include <math.h>\n#include <stdint.h>\n{before}\n\n{text}"
     return CSource(source, _header(exported, notes), exported.name, printer.workspace)
 
 

@@ -78,6 +78,8 @@ def _array(what: str, name: str, value: Any) -> NDArray:
         raise EvaluationError(
             what, f"{name} is {type(value).__name__}, not a numpy array", "it may be written in place"
         )
+    if isinstance(value, np.ma.MaskedArray):
+        raise EvaluationError(what, f"{name} is a masked array, whose mask would be lost", "pass its data")
     return cast(NDArray, value)
 
 

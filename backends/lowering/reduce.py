@@ -44,6 +44,8 @@ VECTOR = 4
 """Sums of lanes two by two are vectors from here on."""
 FEW = 4
 """Reductions of fewer terms have no rows."""
+UNROLLED = 4
+"""Nor have those of at most so many terms of one axis lanes that lie apart."""
 FEWEST = 3
 """Nor are those of fewer terms held in vector registers."""
 FAR = 4
@@ -51,7 +53,9 @@ FAR = 4
 
 
 def held_as(dtype: str) -> str:
-    """The type of the accumulators of a reduction: float16 and bfloat16 are summed in float32."""
+    """The type of the accumulators of a reduction: float16 and bfloat16 are summed in float32, truths are numbers."""
+    if dtype == BOOL:
+        return "uint8"
     return "float32" if dtype in ("float16", BFLOAT16) else dtype
 
 
@@ -87,11 +91,14 @@ def choose_tile(
         lanes = next((a for a in reversed(spatial) if _runs(strides[a], 1 if a is not spatial[-1] else FAR)), None)
     if lanes is None:
         return Tile(spatial, {})
+    terms = prod(map(extent_of, reduced))
+    if 1 < terms <= UNROLLED and terms in map(extent_of, reduced) and not _runs(strides[lanes], 1):
+        # Pixels, points: compilers unroll so few terms and make vectors of them; of a tile in an array they do not.
+        return Tile(spatial, {})
     along = extent_of(lanes)
     shared = [n for n, s in enumerate(strides[lanes]) if s]
     across = spatial[::-1] if any(a is lanes for a in spatial[:1]) else spatial
     rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
-    terms = prod(map(extent_of, reduced))
     if machine is not None and combiner in ("sum", *EXTREMES) and terms >= FEWEST and lanes in set(spatial):
         # A window of one operand is in registers away from its borders, where they are cut off.
         body = inside(order.roots[0]) if len(loads) == 1 and not divisions(order.roots[:1]) else order.roots[0]

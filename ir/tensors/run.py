@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import BFLOAT16, NDArray, has_floats, highest, lowest
+from eqsat.ir.dtypes import BFLOAT16, NDArray, array_of, has_floats, highest, lowest
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.keywords import inputs_problem
 from eqsat.ir.tensors.tensor import (
@@ -24,6 +24,7 @@ from eqsat.ir.tensors.tensor import (
     node_order,
 )  # fmt: skip
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.bindings import bounds
 from eqsat.ir.terms.evaluate import HoleFunction, Mask, blocks, evaluate_masked, poison
 from eqsat.ir.terms.shape import Shape, format_shape
 from eqsat.ir.terms.tables import Table, load_table
@@ -281,10 +282,8 @@ def _solved(d: Term, symbol: Term, extent: int, sizes: Mapping[Term, NDArray]) -
 
 
 def _check_symbol(symbol: Term, value: int, what: str) -> None:
-    label, lower, upper, multiple, _ = t.symbol_facts(symbol)
     if not t.holds_facts(symbol, value):
-        below, above = "" if lower is None else f"{lower} <= ", "" if upper is None else f" <= {upper}"
-        raise EvaluationError(what, f"{label} = {value} breaks {below}{label}{above}, {label} % {multiple} == 0")
+        raise EvaluationError(what, f"{t.symbol_facts(symbol).name} = {value} breaks {bounds(symbol)}")
 
 
 def evaluate(program: Program | Tensor | Term, inputs: Mapping[str, Any] | None = None, undef: Any = None) -> Any:
@@ -309,7 +308,7 @@ def evaluate_outputs(
 ) -> dict[str, NDArray]:
     """What `evaluate` computes as a dict by name, however many outputs there are."""
     p = as_program(program)
-    given = {name: _native(np.asarray(value)) for name, value in (inputs or {}).items()}
+    given = {name: _native(given_array(name, value)) for name, value in (inputs or {}).items()}
     problem = inputs_problem([x.name for x in p.inputs], given)
     if problem:
         raise EvaluationError("evaluate", problem)
@@ -319,6 +318,18 @@ def evaluate_outputs(
     except MemoryError as error:
         raise EvaluationError("evaluate", f"a tensor needs more memory than there is: {error}") from error
     return {name: run.done[x.key] for name, x in p.outputs.items()}
+
+
+def given_array(name: str, value: Any) -> NDArray:
+    """What numpy makes of the value of an input; EvaluationError where it makes nothing, and for a masked array.
+
+    >>> given_array("x", [1, 2]).shape
+    (2,)
+    """
+    try:
+        return array_of(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EvaluationError(f"input {name!r}", f"is no array: {error}") from error
 
 
 def _native(array: NDArray) -> NDArray:

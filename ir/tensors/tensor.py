@@ -14,7 +14,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, NDArray, as_dtype
+from eqsat.ir.dtypes import BOOL, NDArray, as_dtype, unmasked
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
@@ -523,8 +523,8 @@ def constant(array: Any, dtype: Any = None, name: str = "") -> Tensor:
     <constant t... int8(3,)>
     """
     try:
-        values: NDArray = np.array(array, dtype=None if dtype is None else data_dtype(dtype))
-    except (OverflowError, TypeError, ValueError) as error:
+        values: NDArray = np.array(unmasked(array), dtype=None if dtype is None else data_dtype(dtype))
+    except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise TypeMismatch("constant", str(error)) from error
     return Tensor(Constant(values, name))
 

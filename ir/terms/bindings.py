@@ -43,8 +43,16 @@ def _checked(symbol: Term, value: Any, what: str) -> Term:
             raise ShapeError(what, f"depends on {node}", "give a number, or a size of symbols")
     number = t.int_value(term)
     if number is not None and not t.holds_facts(symbol, number):
-        _, lower, upper, multiple, _ = t.symbol_facts(symbol)
-        below, above = "" if lower is None else f"{lower} <= ", "" if upper is None else f" <= {upper}"
-        rest = "" if multiple == 1 else f", a multiple of {multiple}"
-        raise ShapeError(what, f"{number} breaks {below}{t.symbol_facts(symbol).name}{above}{rest}")
+        raise ShapeError(what, f"{number} breaks {bounds(symbol)}")
     return term
+
+
+def bounds(symbol: Term) -> str:
+    """What is known of the value of a symbol, as errors say it.
+
+    >>> bounds(t.sym("n", 2, 8, 4))
+    '2 <= n <= 8, a multiple of 4'
+    """
+    name, lower, upper, multiple, _ = t.symbol_facts(symbol)
+    below, above = "" if lower is None else f"{lower} <= ", "" if upper is None else f" <= {upper}"
+    return f"{below}{name}{above}" + ("" if multiple == 1 else f", a multiple of {multiple}")

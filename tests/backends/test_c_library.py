@@ -103,6 +103,38 @@ def test_a_c_program_uses_header_and_source(name: str, tmp_path: Path) -> None: 
         assert np.isfinite(array).any()
 
 
+def some_of_its_functions() -> str:
+    """The source of a program of which a processor needs some functions only: rows interleaved, and a maximum."""
+    x, p = eq.input("x", (17, 63, 5), "int8"), eq.input("p", (2, 18, 33), "float32")
+    pooled = eq.compute((2, 9, 16), lambda n, i, j, a, b: p[n, 2 * i + a, 2 * j + b], reduce=(2, 2), combiner="max")
+    return CKernel(Program([x, p], {"rows": x.permute_dims((2, 0, 1)), "pooled": pooled}), 1).source
+
+
+def test_functions_that_a_processor_does_not_need_are_marked() -> None:
+    """Clang says of a function that is called in another branch of the preprocessor only that it is not used."""
+    parts = re.split(r"(?m)^#(if|endif)", some_of_its_functions())
+    depth, always = 0, parts[0]
+    for word, text in zip(parts[1::2], parts[2::2], strict=True):
+        depth += 1 if word == "if" else -1
+        always += "" if depth else text
+    functions = re.findall(r"(?m)^static inline .*?(\w+)\(", always)
+    assert any(always.count(f"{name}(") == 1 for name in functions)
+    assert "#ifdef __clang__\n#pragma clang diagnostic ignored" in some_of_its_functions()
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("flags", [(), ("-march=native",)])
+def test_functions_that_a_processor_does_not_need_are_no_warnings(
+    name: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    if not COMPILERS[name]:
+        pytest.skip(f"{name} is not installed")
+    (tmp_path / "some.c").write_text(some_of_its_functions())
+    command = [*COMPILERS[name], *STRICT, *flags, "-c", str(tmp_path / "some.c"), "-o", str(tmp_path / "some.o")]
+    done = subprocess.run(command, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_headers_stand_alone(language: str, tmp_path: Path) -> None:
     compiler = shutil.which("gcc" if language == "c" else "g++")
@@ -190,7 +222,7 @@ def test_constants_are_read_back_exactly(tmp_path: Path) -> None:
         return eq.compute(shapes[d], lambda i, j: eq.where(at[i] == 7, c[c.shape[0] - 1 - j], c[j]))
 
     k = CKernel(Program([at], {d: rows(d) for d in constants}), 1)
-    build(k.source, tmp_path / "all.so", find_compiler(), ("-Werror",))
+    build(k.source, tmp_path / "all.so", find_compiler(), ("-Werror", "-Wconversion", "-pedantic"))
     function = ctypes.CDLL(str(tmp_path / "all.so")).eqsat_program
     outs = [np.zeros(shapes[d], d) for d in constants]
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (np.full(9, 7), *outs)]
@@ -200,12 +232,12 @@ def test_constants_are_read_back_exactly(tmp_path: Path) -> None:
 
 
 def test_numbers_in_c() -> None:
-    assert numbers(np.array([1.5, -0.0, np.nan, -np.inf], "float32"), "float32") == [
-        "1.5",
-        "-0.0",
-        "NAN",
-        "(-INFINITY)",
-    ]
+    cases = {
+        "float32": ((1.5, -0.0, 2, 1e20, np.nan, -np.inf), "1.5f -0.0 2 1.00000002e+20f NAN (-INFINITY)"),
+        "float64": ((0.1, -0.0, 2, 1e20, np.nan, -np.inf), "0.10000000000000001 -0.0 2 1e+20 NAN (-INFINITY)"),
+    }
+    for dtype, (values, text) in cases.items():
+        assert numbers(np.array(values, dtype), dtype) == text.split()
     assert numbers(np.array([-(1 << 63)]), "int64") == ["INT64_MIN"]
 
 

@@ -116,6 +116,19 @@ def test_loads_behind_guards_in_loops_that_are_unrolled(monkeypatch: pytest.Monk
     np.testing.assert_array_equal(y, np.where(mask, c, 5))
 
 
+def test_a_load_that_is_made_in_any_case_is_not_guarded() -> None:
+    """argmax compares each element twice: what keeps guards apart would keep its loops from being vectors."""
+    x = input("x", (40, 70), "float32")
+    assert not any("EQSAT_GUARDS" in source_of(y) for y in (x.argmax(axis=1), x.argmin(axis=0)))
+    short, row = input("x", (40, 5), "float32"), input("r", (1, 5), "float32")
+    apart = eq.where(input("m", (40, 5), "bool"), short.flip(1), eq.broadcast_to(row, (40, 5)))
+    assert "EQSAT_GUARDS" in source_of(apart)
+    array = np.random.default_rng(0).integers(-3, 4, (40, 70)).astype("float32")
+    array[::3, 5] = np.nan
+    for axis in (0, 1):
+        np.testing.assert_array_equal(eq.compile(x.argmax(axis=axis))(x=array), array.argmax(axis))
+
+
 # feature: K1
 def test_a_table_of_indices_that_two_loops_read_is_not_prefetched() -> None:
     array, width = np.arange(30, dtype="int8").reshape(5, 2, 3, 1), ((1, 0), (0, 5), (1, 5), (0, 1))

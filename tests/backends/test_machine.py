@@ -137,10 +137,11 @@ def test_a_chosen_machine_that_is_not_there(text: str, monkeypatch: pytest.Monke
 
 
 def test_a_file_that_is_no_description(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "m.json").write_bytes(b"\xff\xfe no")
     monkeypatch.setenv("EQSAT_MACHINE", str(tmp_path / "m.json"))
-    with pytest.raises(BackendError, match="no JSON"):
-        chosen_machine()
+    for text in (b"\xff\xfe no", b"[" * 9999, b" " * (1 << 16) + b"{}"):
+        (tmp_path / "m.json").write_bytes(text)
+        with pytest.raises(BackendError, match="no JSON"):
+            chosen_machine()
 
 
 SIZES = [1 << k for k in range(20, 26)]

@@ -134,6 +134,27 @@ def test_a_full_disk_is_only_slower(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         compile(double())
 
 
+WRAPPER = """#!/bin/sh
+rm -r '{cache}' && touch '{removed}'
+exec cc "$@"
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a shell")
+def test_a_cache_that_is_removed_while_a_compiler_runs_is_only_slower(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The compiler is a file of its own, too, whose path has spaces and a quote."""
+    wrapper, cache = tmp_path / "a wrapper's folder" / "my cc", tmp_path / "cache"
+    wrapper.parent.mkdir()
+    wrapper.write_text(WRAPPER.format(cache=cache, removed=tmp_path / "removed"))
+    wrapper.chmod(0o700)
+    monkeypatch.setenv("CC", str(wrapper))
+    monkeypatch.setenv("EQSAT_CACHE", str(cache))
+    np.testing.assert_array_equal(compile(double())(x=ARRAY), 2 * ARRAY)
+    assert (tmp_path / "removed").exists()
+
+
 def test_where_the_cache_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for chosen, found in (("~/x", tmp_path / "x"), ("OFF", None), ("here", Path("here"))):

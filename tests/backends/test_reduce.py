@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,3 +187,38 @@ def test_every_type_is_defined_once() -> None:
     outputs = {d: windows(eq.input(f"x{d}", (3, 400), d)) for d in ("float32", "uint32", "int32")}
     lines = [n for n in eq.compile(program_of(outputs)).source.splitlines() if n.startswith("typedef")]
     assert len(lines) == len(set(lines))
+
+
+# feature: K1
+@pytest.mark.parametrize("terms", [2, 3, 4])
+def test_few_terms_side_by_side_have_no_tile(terms: int) -> None:
+    """Pixels and points: a loop over elements becomes vectors, a tile of accumulators in an array does not."""
+    rng = np.random.default_rng(terms)
+    for dtype in ("bool", "uint8", "float16", "float32"):
+        array = rng.integers(0, 2 if dtype == "bool" else 9, (7, 13, terms)).astype(dtype)
+        if dtype.startswith("float"):
+            array[1, 3, 0] = np.nan
+        x = eq.input("x", array.shape, dtype)
+        names = ("max", "min", "argmax", "any", "all")
+        k = eq.compile(Program([x], {name: getattr(eq, name)(x, axis=-1) for name in names}))
+        for name, found in k(x=array).items():
+            np.testing.assert_array_equal(found, getattr(np, name)(array, axis=-1), err_msg=f"{name} {dtype}")
+        assert set(re.findall(r"(?m)^ *\w+ acc\d+\[(\d+)\];$", k.source)) == {"1"}, dtype
+
+
+def test_truths_are_reduced_as_bytes() -> None:
+    """Each is compared with 0 once, when it is read; bytes that are neither 0 nor 1 are true."""
+    array = np.random.default_rng(0).integers(0, 3, (70, 130)).astype("uint8")
+    array[array == 2] = 200
+    array[:, :5], array[:, 7] = 0, 4
+    truths, x = array.view("bool"), eq.input("x", array.shape, "bool")
+    for name in ("any", "all"):
+        for axis in (0, 1):
+            k = eq.compile(getattr(eq, name)(x, axis=axis))
+            found = k(x=truths).view("uint8")
+            np.testing.assert_array_equal(found, getattr(np, name)(array != 0, axis=axis).astype("uint8"))
+            loops = k.source[: k.source.index("out0[")]
+            assert " != 0" in loops and not re.search(r"acc\d\[\w+\] != 0", loops)
+    none = eq.input("x", (0, 3), "bool")
+    for y, value in ((none.any(axis=0), False), (none.all(axis=0), True)):
+        assert eq.compile(y)(x=np.zeros((0, 3), "bool")).tolist() == [value] * 3

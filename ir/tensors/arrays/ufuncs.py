@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, INDEX, highest, is_float, is_int, itemsize, lowest
+from eqsat.ir.dtypes import BOOL, INDEX, float_info, highest, is_float, is_int, itemsize, lowest
 from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.arrays.types import as_tensor, elementwise, is_weak, loop_types
 from eqsat.ir.tensors.tensor import Tensor
@@ -68,10 +68,13 @@ def _power(a: Any, b: Any) -> Term:
 
 
 def _exact(a: Term, base: float, scale: float) -> Term:
-    """A logarithm to a base: whole where a is a power of the base."""
+    """A logarithm to a base: whole where a is a power of the base, or the normal number next to one."""
     found = t.unary("log", a) / t.const(scale, a.dtype)
     near = t.unary("round", found)
-    return t.where(_is(t.binary("pow", t.const(base, a.dtype), near), a), near, found)
+    power = _is(t.binary("pow", t.const(base, a.dtype), near), a)
+    if base != 2:  # The subnormal number next to a power is too far from it, that of 2 is the power.
+        power = t.logical_and(power, t.const(float(float_info(a.dtype).smallest_normal), a.dtype) <= a)
+    return t.where(power, near, found)
 
 
 def _log1p(a: Term) -> Term:

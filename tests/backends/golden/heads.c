@@ -49,6 +49,10 @@ EQSAT_UNUSED static inline eqsat_half double_to_half(double x)
     return float_to_half(double_to_odd(x));
 }
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wunused-function" /* a processor may need some of these functions only */
+#endif
+
 #include <stddef.h>
 #include <string.h>
 #if defined(__has_builtin) && defined(__GNUC__) && !defined(EQSAT_PLAIN_LOOPS)

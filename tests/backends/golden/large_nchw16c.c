@@ -1,6 +1,10 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wunused-function" /* a processor may need some of these functions only */
+#endif
+
 #include <stddef.h>
 #include <string.h>
 #if defined(__has_builtin) && defined(__GNUC__) && !defined(EQSAT_PLAIN_LOOPS)

@@ -1,6 +1,10 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wunused-function" /* a processor may need some of these functions only */
+#endif
+
 static inline float maxe_float32(float a, float b)
 {
     return a >= b ? a : b;

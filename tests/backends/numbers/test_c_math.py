@@ -46,3 +46,22 @@ def test_functions_keep_their_bound(name: str) -> None:
     error = np.abs(got[finite].astype(np.float64) - want[finite]) / np.spacing(np.abs(rounded[finite]))
     worst = int(error.argmax())
     assert error[worst] <= BOUNDS[name], (x[finite][worst], got[finite][worst], rounded[finite][worst], error[worst])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("base", [2, 10])
+def test_logarithms_to_a_base(base: int, dtype: str) -> None:
+    """Whole at powers that have no rounding, near the exact value also where few numbers are: 1e-45 is 1.4e-45."""
+    info, few = np.finfo(dtype), np.arange(1, 3000, dtype=np.float64)
+    exact = {"float16": 4, "float32": 10, "float64": 22}[dtype] if base == 10 else info.maxexp - 1
+    powers = np.array([float(base) ** k for k in range(exact + 1)])
+    values = np.concatenate([few * float(info.smallest_subnormal), powers, 1 / powers, few / 1000]).astype(dtype)
+    x = eq.input("x", values.shape, dtype)
+    y = eq.log2(x) if base == 2 else eq.log10(x)
+    want = (np.log2 if base == 2 else np.log10)(values.astype(np.longdouble))
+    for got in (eq.compile(y)(x=values), eq.evaluate(y, {"x": values})):
+        whole = got[few.size : few.size + powers.size]
+        np.testing.assert_array_equal(whole, np.arange(powers.size))
+        error = np.abs(got.astype(np.longdouble) - want) / np.spacing(np.abs(want.astype(dtype)))
+        worst = int(error.argmax())
+        assert error[worst] <= 4, (values[worst], got[worst], want[worst])
