@@ -28,6 +28,7 @@ from eqsat.backends.c.row_prefetch import NextRow, find_next_rows
 from eqsat.backends.c.types import c_type
 from eqsat.backends.c.vector import HEADER
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.lowering.positions import POSITIONS
 from eqsat.backends.lowering.registers import REGISTERS
 from eqsat.backends.lowering.rows import ROW
 from eqsat.ir.dtypes import BOOL, INDEX
@@ -40,6 +41,8 @@ from eqsat.ir.terms.walk import substitute
 
 COPIED = 8
 """Innermost loops of so few steps become straight lines, where the rows of a tile share its vectors."""
+NAMES = {ROW: "row", POSITIONS: "place"}
+"""What local buffers are called, by what they are for."""
 FIRST_START = 10_000
 """Numbers of the axes that stand for where loops start that are split: from here on, which no loop has."""
 PARALLEL_POINTS = 1 << 15
@@ -133,7 +136,7 @@ class FunctionPrinter:
         if isinstance(stmt, Store):
             return [indent + line for line in self.store(stmt)]
         if isinstance(stmt, Alloc):
-            return self.local(stmt, depth, loops)
+            return self.local(stmt, depth, loops, parallel)
         if isinstance(stmt, Alias):
             return self.alias(stmt, depth, loops, parallel)
         if isinstance(stmt, If):
@@ -148,17 +151,18 @@ class FunctionPrinter:
         assert isinstance(stmt, Assume)
         return []
 
-    def local(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+    def local(self, stmt: Alloc, depth: int, loops: int, parallel: bool) -> list[str]:
         """A local buffer and what is done with it."""
         decl = stmt.buffer
         if decl.note == REGISTERS:
             return self.in_registers(stmt, depth, loops)
-        name = f"{'row' if decl.note == ROW else 'acc'}{self.locals}"
+        name = f"{NAMES.get(decl.note, 'acc')}{self.locals}"
         self.locals += 1
         outside = self.expressions.buffers.get(decl.name)
         self.expressions.buffers[decl.name] = name
         self.scope.append(Variable(f"{self.type_of(decl.dtype)} *", name))
-        body = self.statement(stmt.body, depth, loops)
+        # Rows and accumulators are of one thread; positions are those of all.
+        body = self.statement(stmt.body, depth, loops, parallel and decl.note == POSITIONS)
         self.scope.pop()
         if outside is not None:
             self.expressions.buffers[decl.name] = outside

@@ -20,9 +20,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.lowering.positions import POSITIONS
 from eqsat.backends.machine import BLOCK
 from eqsat.ir.dtypes import INDEX, itemsize
-from eqsat.ir.statements.stmt import For, If, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms.term import Term, int_value, linear_parts
 from eqsat.ir.terms.walk import free_variables, nodes_of, postorder
 
@@ -151,9 +152,12 @@ def find_swizzle(loop: For, simplifier: IndexSimplifier) -> Swizzle | None:
 
 
 def is_gather(body: Stmt) -> bool:
-    """Whether all innermost loops copy elements from places that a table gives one by one."""
-    stores = [s for s in statements(body) if isinstance(s, Store)]
-    inner = [s for s in statements(body) if isinstance(s, For) and isinstance(s.body, Store)]
+    """Whether all innermost loops, but those that note positions, copy elements from places that a table gives."""
+    notes = {s.buffer.name for s in statements(body) if isinstance(s, Alloc) and s.buffer.note == POSITIONS}
+    stores = [s for s in statements(body) if isinstance(s, Store) and s.buffer not in notes]
+    inner = [
+        s for s in statements(body) if isinstance(s, For) and isinstance(s.body, Store) and s.body.buffer not in notes
+    ]
     return len(stores) == len(inner) > 0 and all(_gathers(loop.axis, loop.body) for loop in inner)
 
 

@@ -12,6 +12,7 @@ from eqsat.backends.lowering.floor import upwards
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.lowering.order import Order, loop_order, tile_transpose
+from eqsat.backends.lowering.positions import positions_in_rows
 from eqsat.backends.lowering.reduce import Reduction, choose_tile
 from eqsat.backends.lowering.rows import ALL, Rows
 from eqsat.backends.lowering.split import Axes, Nest, Policy, Roots, TooManyPieces
@@ -179,6 +180,8 @@ def build_kernel(
     `forms` gives index terms of its flat body other ones that are equal.
     """
     body = KernelBuilder(value, shapes, simplifier, machine, forms=forms).statements()
+    if machine is not None:
+        body = positions_in_rows(body, simplifier)
     return kernel_function(name, body, [value], shapes, dtypes, simplifier)
 
 

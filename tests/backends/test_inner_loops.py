@@ -16,6 +16,7 @@ from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import this_machine
 from eqsat.ir.tensors.tensor import Program, Tensor, input
+from eqsat.ir.terms.term import Term
 
 Array = np.ndarray[Any, Any]
 
@@ -135,3 +136,37 @@ def test_a_table_of_indices_that_two_loops_read_is_not_prefetched() -> None:
     y = eq.take(eq.pad(input("x", array.shape, "int8"), width, mode="edge"), np.array([4, 2, 0, 6]), axis=1)
     wanted = np.take(np.pad(array, width, mode="edge"), [4, 2, 0, 6], axis=1)
     np.testing.assert_array_equal(eq.compile(y)(x=array), wanted)
+
+
+def taken(source: str) -> str:
+    """The lines of a kernel that read at positions."""
+    return "\n".join(line for line in source.splitlines() if "place0" in line)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_positions_of_a_loop_are_computed_once(threads: int) -> None:
+    """Not once more in each round of the loops around it."""
+    x, p = eq.input("x", (70, 3, 40), "float32"), eq.input("p", (50,), "int64")
+    arrays = {"x": np.random.default_rng(0).random((70, 3, 40), "float32"), "p": np.arange(50) - 45}  # some are beyond the end
+    y = eq.take(x, p, axis=2)
+    kernel = eq.compile(y, threads=threads)
+    assert "place0[50]" in kernel.source and "min" not in taken(kernel.source).splitlines()[-1]
+    np.testing.assert_array_equal(kernel(arrays), eq.evaluate(y, arrays))
+    inside = np.clip(arrays["p"] + 40 * (arrays["p"] < 0), 0, 39)
+    np.testing.assert_array_equal(kernel(arrays), arrays["x"][:, :, inside])
+
+
+def test_positions_behind_a_guard_are_not_computed_before_it() -> None:
+    """They may be read beyond the ends of what holds them."""
+    x, p, q = eq.input("x", (20, 40), "float32"), eq.input("p", (50,), "int32"), eq.input("q", (9,), "int32")
+
+    def body(i: Term, j: Term) -> Term:
+        here = eq.cast(p[j], "index")
+        return eq.where(eq.logical_and(0 <= here, here < 9), x[i, eq.cast(q[here], "index") % 40], 0)
+
+    y = eq.compute((20, 50), body)
+    arrays = {"x": np.random.default_rng(0).random((20, 40), "float32"), "p": np.arange(50, dtype="int32") - 40}
+    arrays["q"] = np.arange(9, dtype="int32") - 4
+    kernel = eq.compile(y)
+    np.testing.assert_array_equal(kernel(arrays), eq.evaluate(y, arrays))
+    assert "place0" not in kernel.source
