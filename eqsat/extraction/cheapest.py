@@ -73,7 +73,8 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
     (1, 0.0)
     """
     budget = Budget(work, time.monotonic() + seconds)
-    whole, table = table, fewer_ways(table)
+    least_of = _settled(table) if too_many(table) else None
+    table = table if least_of is None else fewer_ways(table, least_of)
     apart = _taken_apart(table, roots, budget.until(BOUNDED))
     if apart is None:
         return None
@@ -91,21 +92,19 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
         for other in others:
             chosen.update(_translated(first, found, other))
     choices, cost = _collected(roots, chosen)
-    if table is not whole:  # what was left out may be cheaper
-        least_of = _settled(whole)
+    if least_of is not None:  # what was left out may be cheaper
         bound = max(least_of[root][0] for root in roots)
     return Extraction(choices, cost, min(bound, cost))
 
 
-def fewer_ways(table: Table) -> Table:
-    """The table, where it has too many ways, with the cheapest of each class, and one by which the class can be built.
+def too_many(table: Table) -> bool:
+    """Whether there are more ways than can be looked at: where each layout of a value is viewed as each other one, they
+    are the square of the layouts."""
+    return sum(map(len, table.values())) > max(WAYS, MANY_EACH * len(table))
 
-    Where each layout of a value is viewed as each other one, ways are the square of the layouts.
-    """
-    count = sum(map(len, table.values()))
-    if count <= max(WAYS, MANY_EACH * len(table)):
-        return table
-    built = _settled(table)
+
+def fewer_ways(table: Table, built: Mapping[ClassId, tuple[int, int]]) -> Table:
+    """The cheapest ways of each class, with one by which the class can be built, as `settled` says."""
     kept: dict[ClassId, Sequence[Alternative]] = {}
     for c, ways in table.items():
         clock.check()

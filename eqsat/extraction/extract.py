@@ -143,7 +143,7 @@ class Alternatives:
     def ways(self, c: ClassId) -> list[Alternative]:
         """Every way to have a class."""
         if isinstance(c, Between):
-            views = _Views(self.constants)
+            views = Views(self.constants)
             views.add(c.source, self._bridges(None, c.reindex))
             return views.cheapest()
         if isinstance(c, Direct):
@@ -158,7 +158,7 @@ class Alternatives:
             ways.append(Alternative(spell, self._price(spell), spell.operands))
             ways.extend(self._added(spell))
             ways.extend(self._padded(spell))
-        views = _Views(self.constants)
+        views = Views(self.constants)
         for p, source in self.produced.get(c, ()):
             if p is not None:  # from another layout back
                 views.add(source, self._bridges(p, None))
@@ -299,9 +299,9 @@ class Alternatives:
         return self.interned.reindexes.number(first), self.interned.reindexes.number(second), cost
 
 
-class _Views:
-    """The cheapest view of each class, the first of equal ones: a value has as many views of views as there are pairs of
-    views in its e-class, and all of one class cost more than one of them."""
+class Views:
+    """The cheapest view of each class, the first of equal ones: a value has as many views of views as its e-class has
+    pairs of views, and of all that start from one class only the cheapest can be worth it."""
 
     def __init__(self, constants: Collection[ClassId]) -> None:
         self.constants = constants

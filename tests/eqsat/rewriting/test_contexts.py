@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -42,3 +45,42 @@ def test_facts_of_every_branch_are_used_where_there_are_few() -> None:
     term = t.where(i < 4, i // 4, t.where(i < 8, i // 4, t.where(i < 12, i // 4, t.where(i < 16, i // 4, 9))))
     found = Session(Rewriter(scalar_rules()), {i: (0, 64)}).normal(term)
     assert not nodes_of("floordiv", found)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_junction_of_many_is_not_begun_anew_for_each_member(monkeypatch: pytest.MonkeyPatch, shared: bool) -> None:
+    """What is known of a member by those before is asked once for each, not once for each member of each."""
+    asked: list[Term] = []
+    related = Context.related
+
+    def counted(context: Context, guards: list[Term], term: Term) -> list[Term]:
+        asked.append(term)
+        return related(context, guards, term)
+
+    monkeypatch.setattr(Context, "related", counted)
+    count, i = 80, [t.var(f"i{k}") for k in range(81)]
+    members = [
+        t.logical_or(i[k] < 5, i[k + 1] < i[k]) if shared else 2 * i[k] + i[k] < 15 for k in range(count)
+    ]  # fmt: skip
+    found = Session(Rewriter(scalar_rules()), {x: (0, 10) for x in i}).normal(t.logical_and(*members))
+    assert len(found.args) == count <= len(asked) <= 12 * count
+
+
+def test_predicates_are_related_by_what_they_share() -> None:
+    rng = Random(0)
+    i = [t.var(f"i{k}") for k in range(12)]
+    for _ in range(200):
+        pairs = [(rng.randrange(12), rng.randrange(12)) for _ in range(rng.randrange(9))]
+        reached = {start := rng.randrange(12)}
+        for _ in pairs:
+            reached |= {x for pair in pairs if reached & set(pair) for x in pair}
+        guards = [i[a] < 3 if a == b else i[a] < i[b] for a, b in pairs]
+        wanted = [guard for guard, pair in zip(guards, pairs, strict=True) if reached & set(pair)]
+        assert Context({}, {}).related(guards, i[start] // 2) == wanted
+
+
+def test_long_rows_of_relations_are_followed_once() -> None:
+    """20,000 comparisons in a row, each with the next, from one end: each round took all of them, for minutes."""
+    i = [t.var(f"i{k}") for k in range(20_001)]
+    guards = [a < b for a, b in pairwise(i)]
+    assert Context({}, {}).related(guards, i[0]) == guards
