@@ -1,6 +1,8 @@
 """The numpy meaning of terms: exact indices, fixed-width data, lazy branches."""
 
 import math
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -60,7 +62,7 @@ def test_exact_sums_and_products_have_any_number_of_operands(count: int) -> None
     xs = [t.var(f"x{k}") for k in range(count)]
     env = {x: np.arange(3) + k for k, x in enumerate(xs)}
     total = t.linear(1 << 80, [(1 << k + 1, x) for k, x in enumerate(xs)])
-    product = math.prod(x + 2 for x in xs)
+    product = reduce(mul, [x + 2 for x in xs])
     (sums, _), (products, _) = evaluate_masked([total, product], env)
     wanted = [[int(env[x][n]) for x in xs] for n in range(3)]
     assert sums.tolist() == [(1 << 80) + sum(v << k + 1 for k, v in enumerate(row)) for row in wanted]
