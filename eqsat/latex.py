@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, INDEX, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import names_in, source_name
+from eqsat.ir.terms.text import MAX_DEPTH, fresh_name, names_in, needs_names, printed_nodes, source_name
 from eqsat.ir.terms.walk import postorder
 
 _BITS: dict[str, tuple[str, Callable[[int, int], int]]] = {
@@ -38,8 +38,31 @@ def latex(term: Term) -> str:
     \left(i \bmod 4\right) + 4 \left\lfloor{\frac{i}{4}}\right\rfloor
     >>> print(latex(where(i < 14, i ^ j, 0)))
     \begin{cases} \left(i \oplus j\right) & \text{for}\: i < 14 \\0 & \text{otherwise} \end{cases}
+
+    As in a term's text, shared and deep parts get names where it would be long or deep without.
+
+    >>> for _ in range(4):
+    ...     i = i * i // 3
+    >>> print(latex(i).partition(r",\quad")[0])
+    t_{0} = \left\lfloor{\frac{i i}{3}}\right\rfloor
     """
-    return str(importlib.import_module("sympy").latex(as_sympy(term), order="none"))
+    sp: Any = importlib.import_module("sympy")
+    nodes = printed_nodes(term)
+    uses, needed = needs_names(nodes)
+    if not needed:
+        return str(sp.latex(as_sympy(term), order="none"))
+    names, lines = names_in(term), list[str]()
+    taken, done, depth = set(names.values()), dict[Term, Any](), dict[Term, int]()
+    for node in nodes:
+        leaf = node in names or not node.args
+        done[node] = _leaf(node, names) if node in names else _made(node, [done[a] for a in node.args])
+        depth[node] = 0 if leaf else 1 + max(depth[a] for a in node.args)
+        if node is not term and not leaf and (uses[node] > 1 or depth[node] > MAX_DEPTH):
+            name = sp.Symbol(fresh_name(f"t{len(lines)}", taken))
+            lines.append(f"{sp.latex(name)} = {sp.latex(done[node], order='none')}")
+            done[node], depth[node] = name, 0
+            taken.add(name.name)
+    return r",\quad ".join([*lines, str(sp.latex(done[term], order="none"))])
 
 
 def as_sympy(term: Term) -> Any:

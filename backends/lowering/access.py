@@ -84,24 +84,35 @@ def _narrowed(condition: Term) -> Term:
     >>> _narrowed(parse_expr("6 <= i and j < 4 and 12 <= i and i < 18 and 9 <= i"))
     12 <= i and j < 4 and i < 18
     """
+    parts, end = [part for _, part in _bounds(condition).values()], MAX_GUARD // 4
+    return t.logical_and(*(parts if len(parts) <= 2 * end else parts[:end] + parts[-end:]))
+
+
+def _bounds(condition: Term) -> dict[object, tuple[int, Term]]:
+    """The tightest bound of each form in a conjunction, with its constant, where the first one stood."""
     found: dict[object, tuple[int, Term]] = {}
     for part in conjuncts(condition):
         form = nonnegative_form(part)
         constant, summands = (0, ()) if form is None else linear_parts(form)
         key = part.serial if form is None else tuple((c, s.serial) for c, s in summands)
         found[key] = min(found.get(key, (constant, part)), (constant, part), key=lambda bound: bound[0])
-    parts, end = [part for _, part in found.values()], MAX_GUARD // 4
-    return t.logical_and(*(parts if len(parts) <= 2 * end else parts[:end] + parts[-end:]))
+    return found
 
 
 def _either(a: Term, b: Term) -> Term:
-    """A disjunction; where it has more parts than may be, what all of them say."""
+    """A disjunction; where it has more parts than may be, what all of them say: of each form the weakest bound.
+
+    A concatenation of pieces of one tensor reads it in as many places, in each within the hull of these.
+    """
     b = _narrowed(b)
     both = t.logical_or(a, b)
     if len(conjuncts(both)) + len(both.args) <= MAX_GUARD:
         return both
-    sides = [set(conjuncts(side)) for side in (both.args if both.op == "or" else (both,))]
-    return t.logical_and(*[part for part in conjuncts(b) if all(part in side for side in sides)])
+    first, *others = [_bounds(side) for side in (both.args if both.op == "or" else (both,))]
+    common = [key for key in first if all(key in side for side in others)]
+    return t.logical_and(
+        *(max((side[key] for side in (first, *others)), key=lambda bound: bound[0])[1] for key in common)
+    )
 
 
 def load_claims(body: Term, shapes: Mapping[str, tuple[int, ...]], simplifier: IndexSimplifier) -> list[Claim]:

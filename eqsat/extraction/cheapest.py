@@ -12,7 +12,7 @@ from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
 from eqsat.extraction.needless import Bounds
-from eqsat.extraction.parts import Component, Table, take_apart
+from eqsat.extraction.parts import Component, Table, settled, take_apart
 from eqsat.extraction.rows import Node, Rows, by_class, narrower, rows_of
 from eqsat.extraction.sections import cheapest_by_stages
 from eqsat.extraction.several import Steps, good_choice, steps_at
@@ -27,6 +27,8 @@ WORK = 8_000_000
 FRONTIER, LITTLE = 1_500, 100
 """The steps for each node in which all frontiers are followed, and those where nodes have many ways: so that what is
 exact does not depend on the number of blocks."""
+BOUNDED = 0.3
+"""The share of the time in which bounds are looked for; what is known of them by then is used."""
 EARLY, LOCAL = 0.3, 0.9
 """The share of a part's time for that, and the share of its work in which choices are made better."""
 STAGED = 0.6
@@ -39,6 +41,8 @@ FEW, ENOUGH = 1_500, 0.7
 """So many steps in question, for which that much work nearly always suffices, and is always allowed."""
 AGAIN = 0.02
 """The share of the ways that must have turned out needless for a part to be taken apart once more."""
+MANY_EACH, KEPT_EACH, WAYS = 32, 16, 250_000
+"""From how many ways of each class on, on average, and how many of all of them, only so many of each are looked at."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
 
@@ -69,7 +73,9 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
     (1, 0.0)
     """
     budget = Budget(work, time.monotonic() + seconds)
-    apart = _taken_apart(table, roots)
+    least_of = _settled(table) if too_many(table) else None
+    table = table if least_of is None else fewer_ways(table, least_of)
+    apart = _taken_apart(table, roots, budget.until(BOUNDED))
     if apart is None:
         return None
     chosen, questions = apart
@@ -86,7 +92,31 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
         for other in others:
             chosen.update(_translated(first, found, other))
     choices, cost = _collected(roots, chosen)
+    if least_of is not None:  # what was left out may be cheaper
+        bound = max(least_of[root][0] for root in roots)
     return Extraction(choices, cost, min(bound, cost))
+
+
+def too_many(table: Table) -> bool:
+    """Whether there are more ways than can be looked at: where each layout of a value is viewed as each other one, they
+    are the square of the layouts."""
+    return sum(map(len, table.values())) > max(WAYS, MANY_EACH * len(table))
+
+
+def fewer_ways(table: Table, built: Mapping[ClassId, tuple[int, int]]) -> Table:
+    """The cheapest ways of each class, with one by which the class can be built, as `settled` says."""
+    kept: dict[ClassId, Sequence[Alternative]] = {}
+    for c, ways in table.items():
+        clock.check()
+        own = {built[c][1]} if c in built else set[int]()
+        own.update(sorted(range(len(ways)), key=lambda n: ways[n].cost)[:KEPT_EACH])
+        kept[c] = [ways[n] for n in sorted(own)]
+    return kept
+
+
+def _settled(table: Table) -> dict[ClassId, tuple[int, int]]:
+    """What each class that can be built costs at least, and the number of a way to build it."""
+    return settled({c: [(way.cost, way.needs) for way in ways] for c, ways in table.items()})
 
 
 @dataclass(frozen=True)
@@ -108,8 +138,11 @@ class Question:
         return self.rows.start, tuple(nodes), tuple(map(tuple, ways))
 
 
-def _taken_apart(table: Table, roots: Sequence[ClassId]) -> tuple[dict[ClassId, Alternative], list[Question]] | None:
-    """What is settled, and the parts in question, without ways that no cheapest choice takes."""
+def _taken_apart(
+    table: Table, roots: Sequence[ClassId], deadline: float
+) -> tuple[dict[ClassId, Alternative], list[Question]] | None:
+    """What is settled, and the parts in question, without ways that no cheapest choice takes, as far as those are known
+    at the deadline."""
     while True:
         clock.check()
         apart = take_apart(table, roots)
@@ -120,13 +153,13 @@ def _taken_apart(table: Table, roots: Sequence[ClassId]) -> tuple[dict[ClassId, 
         every = gone = 0
         for part in apart.parts:
             rows = rows_of(part)
-            bounds = Bounds(rows, values_of(part))
+            bounds = Bounds(rows, values_of(part), deadline)
             questions.append(Question(part, rows, bounds))
             needless = _needless(rows, bounds)
             every, gone = every + sum(map(len, part.ways.values())), gone + len(needless)
             for c, some in part.ways.items():
                 ways[c] = [o.way for o in some if (c, id(o.way)) not in needless]
-        if gone <= AGAIN * every:
+        if gone <= AGAIN * every or time.monotonic() >= deadline:
             return dict(apart.fixed), questions
         table = ways
 
@@ -187,7 +220,7 @@ def _orders(question: Question) -> Iterator[Bounds]:
     """A part in the orders in which its frontiers may be few."""
     yield question.bounds
     if question.rows.whole:
-        yield Bounds(narrower(question.rows, question.part), question.bounds.values)
+        yield Bounds(narrower(question.rows, question.part), question.bounds.values, question.bounds.deadline)
 
 
 def _translated(

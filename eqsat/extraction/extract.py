@@ -143,7 +143,9 @@ class Alternatives:
     def ways(self, c: ClassId) -> list[Alternative]:
         """Every way to have a class."""
         if isinstance(c, Between):
-            return self._from(c.source, self._bridges(None, c.reindex))
+            views = Views(self.constants)
+            views.add(c.source, self._bridges(None, c.reindex))
+            return views.cheapest()
         if isinstance(c, Direct):
             return [Alternative(spell, self._price(spell), spell.operands) for spell in self._own_products(c.source)]
         nodes = self.nodes
@@ -156,14 +158,15 @@ class Alternatives:
             ways.append(Alternative(spell, self._price(spell), spell.operands))
             ways.extend(self._added(spell))
             ways.extend(self._padded(spell))
+        views = Views(self.constants)
         for p, source in self.produced.get(c, ()):
             if p is not None:  # from another layout back
-                ways.extend(self._from(source, self._bridges(p, None)))
+                views.add(source, self._bridges(p, None))
         seen: set[tuple[ClassId, int, int | None]] = set()
         for base, m in nodes.views.get(c, ()):
             for p, source in self.produced.get(base, ()):
                 if source != c:
-                    ways.extend(self._from(source, self._bridges(p, m)))
+                    views.add(source, self._bridges(p, m))
             for below, inner in nodes.views.get(base, ()):
                 for first, then in self._behind(inner, m):
                     if (below, first, then) in seen:
@@ -171,9 +174,8 @@ class Alternatives:
                     seen.add((below, first, then))
                     for p, source in self.produced.get(below, ()):
                         if source != c:
-                            way = self._bridges(p, first) if then is None else self._pairs(p, first, then)
-                            ways.extend(self._from(source, way))
-        return ways
+                            views.add(source, self._bridges(p, first) if then is None else self._pairs(p, first, then))
+        return [*ways, *views.cheapest()]
 
     def _padded(self, spell: UseForm) -> Iterator[Alternative]:
         """The ways of a form whose first operand is a padded view, the padding left to the form."""
@@ -231,12 +233,6 @@ class Alternatives:
     def _adds(self, spell: UseForm) -> bool:
         form = self.interned.forms[spell.form]
         return may_add(self.interned.operators[form.operator].kind, form.labels, form.operands, form.outputs)
-
-    def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
-        if found is None:
-            return []
-        first, then, cost = found
-        return [Alternative(InsertView(source, first, then), 1 if source in self.constants else cost, (source,))]
 
     def _produced(self) -> dict[ClassId, list[tuple[int | None, ClassId]]]:
         """The classes that hold a class in some layout, with that layout (None: as it is)."""
@@ -301,6 +297,31 @@ class Alternatives:
         if cost is None:
             return None
         return self.interned.reindexes.number(first), self.interned.reindexes.number(second), cost
+
+
+class Views:
+    """The cheapest view of each class, the first of equal ones: a value has as many views of views as its e-class has
+    pairs of views, and of all that start from one class only the cheapest can be worth it."""
+
+    def __init__(self, constants: Collection[ClassId]) -> None:
+        self.constants = constants
+        self.found: dict[ClassId, tuple[int, int | None, int]] = {}
+
+    def add(self, source: ClassId, view: tuple[int, int | None, int] | None) -> None:
+        """A view of a class: its map, that of a view of the view, and what it costs."""
+        if view is None:
+            return
+        known = self.found.get(source)
+        if known is None or (view[2] < known[2] and source not in self.constants):
+            self.found.pop(source, None)  # in the order in which those that stay came
+            self.found[source] = view
+
+    def cheapest(self) -> list[Alternative]:
+        """What is left of them."""
+        return [
+            Alternative(InsertView(source, first, then), 1 if source in self.constants else cost, (source,))
+            for source, (first, then, cost) in self.found.items()
+        ]
 
 
 def _constant_classes(nodes: Nodes, constant: Callable[[int], bool]) -> set[ClassId]:

@@ -4,7 +4,9 @@ program makes is there in some layout, so a view of it costs at most what the vi
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Sequence
+from math import inf
 
 from eqsat.extraction.rows import Rows, Step, places_of
 from eqsat.extraction.values import Value, Values
@@ -16,14 +18,17 @@ Needs = Sequence[Sequence[tuple[int, ...]]]
 
 FARTHEST = 400
 """How many nodes are looked for from one, the nearest first: a chain of operators would be walked from each of them."""
+STEPS = 1_200
+"""How many steps are taken for that at most: where each layout is viewed as each other one, nodes have hundreds."""
 
 
 class Bounds:
     """What having the node of a place adds to a program at most, whatever the rest of that is (`most`; None: it cannot
-    be had), and beside another node (`near`: for each place these costs, least first, with the other place)."""
+    be had), and beside another node (`near`: for each place these costs, least first, with the other place). What is
+    not found until the deadline is left out: then there are fewer bounds, or higher ones."""
 
-    def __init__(self, rows: Rows, values: Values) -> None:
-        self.rows, self.values = rows, values
+    def __init__(self, rows: Rows, values: Values, deadline: float = inf) -> None:
+        self.rows, self.values, self.deadline = rows, values, deadline
         self.value_at = [values.of[c] for c, _ in rows.order]
         self.needs: Needs = [
             [tuple(places_of(needs & ~(rows.start >> n + 1), n + 1)) for _, needs, _ in ways]
@@ -64,6 +69,8 @@ class Bounds:
                 places.setdefault(v, []).append(n)
         found: dict[int, int] = {}
         for v, made in places.items():
+            if self._is_late:
+                break
             reached: dict[int, list[int]] = {}
             for n in made:
                 for x, cost in self._seen_from(n, None).items():
@@ -84,11 +91,11 @@ class Bounds:
     def _seen_from(self, n: int, most: Sequence[int | None] | None) -> dict[int, int]:
         """What the nodes cost that are views of a node, or of such; only those that cost less than `most`."""
         costs, heap = {n: 0}, [(0, n)]
-        left = FARTHEST
-        while heap and left:
+        left, steps = FARTHEST, STEPS
+        while heap and left and steps > 0:
             cost, x = heapq.heappop(heap)
             if cost == costs[x]:
-                left -= 1
+                left, steps = left - 1, steps - len(self.views[x])
                 for user, price in self.views[x].items():
                     total, limit = cost + price, None if most is None else most[user]
                     if total < costs.get(user, total + 1) and (limit is None or total < limit):
@@ -96,10 +103,16 @@ class Bounds:
                         heapq.heappush(heap, (total, user))
         return costs
 
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() >= self.deadline
+
     @cached_property
     def near(self) -> list[list[tuple[int, int]]]:
         found: list[list[tuple[int, int]]] = [[] for _ in self.rows.table]
         for n in range(len(found)):
+            if self._is_late:
+                break
             for x, cost in self._seen_from(n, self.most).items():
                 found[x].append((cost, n))
         return [sorted(some) for some in found]

@@ -88,17 +88,19 @@ class Context:
         >>> [str(p) for p in Context({}, {}).related([i < j, k < 3, j < 4], i // 2)]
         ['i < j', 'j < 4']
         """
-        reached = self._leaves(term)
         every = [*guards, *self.relations]
-        waiting = [(n, guard, self._leaves(guard)) for n, guard in enumerate(every) if guard.op != "const"]
-        found: list[tuple[int, Term]] = []
-        while True:
-            more = [entry for entry in waiting if not reached.isdisjoint(entry[2])]
-            if not more:
-                return [guard for n, guard in sorted(found, key=lambda pair: pair[0]) if n < len(guards)]
-            waiting = [entry for entry in waiting if reached.isdisjoint(entry[2])]
-            reached = reached.union(*(leaves for *_, leaves in more))
-            found += [(n, guard) for n, guard, _ in more]
+        holders: dict[int, list[int]] = {}
+        for n, guard in enumerate(every):
+            if guard.op != "const":
+                for leaf in self._leaves(guard):
+                    holders.setdefault(leaf, []).append(n)
+        waiting, found = list(self._leaves(term)), set[int]()
+        while waiting:  # each leaf once
+            for n in holders.pop(waiting.pop(), ()):
+                if n not in found:
+                    found.add(n)
+                    waiting += self._leaves(every[n])
+        return [guard for n, guard in enumerate(guards) if n in found]
 
     def _leaves(self, term: Term) -> frozenset[int]:
         """The serial numbers of what a term depends on: its variables, and the sources that it loads from."""

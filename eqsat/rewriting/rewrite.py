@@ -209,11 +209,13 @@ class Session:
         self.limit_reached = False
         self.assuming = 0  # visits of this run where guards are assumed
         self.most_assuming = MOST_ASSUMING
+        self.begun: dict[tuple[int, int], list[Term]] = {}  # the normal arguments of terms that lack some
 
     def normal(self, term: Term, log: list[RuleStep] | None = None) -> Term:
         """The normal form of a term; the rewrites made are appended to `log`."""
         known = self.found(self.top).get(term)
         self.assuming = 0
+        self.begun.clear()
         return known if known is not None else self._run(term, log)
 
     def found(self, context: Context) -> dict[Term, Term]:
@@ -340,9 +342,9 @@ class Session:
 def _arguments(session: Session, context: Context, node: Term) -> list[Term] | tuple[Context, Term]:
     """The normal arguments of a node, or the next one to bring into normal form, with what may be assumed there."""
     lazy = node.op in ("where", "and", "or") and session.may_assume(context)
-    result: list[Term] = []
-    for k, a in enumerate(node.args):
-        here = context
+    result = session.begun.setdefault((id(context), node.serial), [])  # a junction of many is come back to for each
+    for k in range(len(result), len(node.args)):
+        here, a = context, node.args[k]
         if lazy and k:
             guards = result[:1] if node.op == "where" else result
             positive = node.op == "and" or (node.op == "where" and k == 1)
@@ -352,7 +354,7 @@ def _arguments(session: Session, context: Context, node: Term) -> list[Term] | t
         if found is None:
             return here, a
         result.append(found)
-    return result
+    return session.begun.pop((id(context), node.serial))
 
 
 def _beside(session: Session, context: Context, node: Term) -> RuleStep | tuple[Context, Term] | None:

@@ -267,7 +267,7 @@ class Unfolding:
     def rows(self, args: Sequence[NDArray], make: Callable[[tuple[int, ...]], int]) -> NDArray:
         if not args:
             return np.asarray(make(()), np.int64)
-        stacked = np.stack(np.broadcast_arrays(*args), axis=-1)
+        stacked = _side_by_side(args)
         distinct, inverse = np.unique(stacked.reshape(-1, len(args)), axis=0, return_inverse=True)
         made = np.array([make(tuple(row)) for row in distinct.tolist()], np.int64)
         return made[inverse.ravel()].reshape(stacked.shape[:-1])
@@ -275,7 +275,7 @@ class Unfolding:
     def folded(self, x: Term, args: Sequence[NDArray]) -> dict[tuple[int, ...], int]:
         """The numbers of the rows that hold constants only."""
         constants = self.values.constants
-        stacked = np.stack(np.broadcast_arrays(*args), axis=-1).reshape(-1, len(args))
+        stacked = _side_by_side(args).reshape(-1, len(args))
         rows = [tuple(row) for row in np.unique(stacked, axis=0).tolist() if all(v in constants for v in row)]
         if not rows:
             return {}
@@ -417,3 +417,11 @@ def equal_cells(p: Program, q: Program) -> bool | None:
             if a not in holes or filled.setdefault(a, b) != b:
                 return False
     return True
+
+
+def _side_by_side(args: Sequence[NDArray]) -> NDArray:
+    """Arrays in their common shape, along a last axis; numpy.broadcast_arrays takes 32 axes at most."""
+    rank = max(a.ndim for a in args)
+    columns = zip(*((*(1,) * (rank - a.ndim), *a.shape) for a in args), strict=True)
+    shape = tuple(next((extent for extent in column if extent != 1), 1) for column in columns)
+    return np.stack([np.broadcast_to(a, shape) for a in args], axis=-1)

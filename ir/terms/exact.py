@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -81,7 +82,17 @@ def exact_operation(term: Term, values: Sequence[NDArray]) -> NDArray:
     if term.op == "ramp":
         base, stride = np.asarray(values[0], object), np.asarray(values[1], object)
         return narrowed(np.asarray(base[..., None] + stride[..., None] * np.arange(term.lanes).astype(object)))
-    result: Any = np.frompyfunc(integer_function(term), len(values), 1)(*values)
+    result: Any
+    if term.op == "sum":
+        constant, coefficients = term.payload
+        result = constant
+        for coefficient, value in zip(coefficients, values, strict=True):
+            result = result + coefficient * np.asarray(value).astype(object)
+    elif term.op == "prod":  # by twos: numpy takes no function of more than 63 arrays
+        by_twos = np.frompyfunc(integer_function(term), 2, 1)
+        result = reduce(by_twos, values)
+    else:
+        result = np.frompyfunc(integer_function(term), len(values), 1)(*values)
     return narrowed(np.asarray(result, dtype=object))
 
 

@@ -17,7 +17,8 @@ from eqsat.ir.terms.term import Term, const_value
 from eqsat.ir.terms.walk import postorder
 
 __all__ = [
-    "MAX_PRINTED", "format_term", "leaf_name", "names_in", "parse_expr", "point_names", "source_name", "symbol_names",
+    "MAX_DEPTH", "MAX_PRINTED", "format_term", "fresh_name", "leaf_name", "names_in", "needs_names", "parse_expr",
+    "point_names", "printed_nodes", "source_name", "symbol_names",
 ]  # fmt: skip
 
 MAX_PRINTED = 400
@@ -189,7 +190,7 @@ def _format(node: Term, parts: Mapping[Term, Printed], names: Mapping[Term, str]
     return _ATOM, f"{_CALL_NAMES.get(op, op)}({texts})"
 
 
-def _nodes(term: Term) -> list[Term]:
+def printed_nodes(term: Term) -> list[Term]:
     """What is printed, arguments first: the extents of axes are not."""
     found = list(postorder(term))
     extents = {a for n in found if n.op in ("axis", "var") for a in n.args}
@@ -204,7 +205,7 @@ def _operands(nodes: list[Term]) -> Iterator[Term]:
             yield from n.args
 
 
-def _needs_names(nodes: list[Term]) -> tuple[dict[Term, int], bool]:
+def needs_names(nodes: list[Term]) -> tuple[dict[Term, int], bool]:
     """How often each node is used, and whether the plain text would be much longer than the DAG or too deep."""
     uses: dict[Term, int] = dict.fromkeys(nodes, 0)
     tree: dict[Term, int] = {}
@@ -235,10 +236,10 @@ def format_term(
     >>> format_term(i)
     't0 = i*i + 1; t1 = t0*t0 + 1; t2 = t1*t1 + 1; t3 = t2*t2 + 1; t3*t3 + 1'
     """
-    nodes = _nodes(term)
+    nodes = printed_nodes(term)
     if limit is not None and len(nodes) > limit:
         return f"<{term.op} of {len(nodes)} nodes>"
-    uses, name_shared = _needs_names(nodes)
+    uses, name_shared = needs_names(nodes)
     leaves = [n for n in nodes if n.op in ("axis", "var", "sym")]
     if names is None and any(n.op == "sym" for n in leaves):
         names = symbol_names([*leaves, *(n for n in postorder(term) if n.op in ("axis", "var", "sym"))])

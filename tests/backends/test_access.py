@@ -13,6 +13,7 @@ from eqsat.ir.tensors.reductions import concat
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Tensor, compute, constant, input
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 
 
 def test_a_load_that_is_guarded_beside_a_condition_on_data() -> None:
@@ -98,3 +99,33 @@ def test_what_all_uses_of_a_load_say_is_known_where_they_are_many() -> None:
     y = compute((8, 150), body)
     a = np.arange(5, dtype="int16")
     assert np.array_equal(compile(y)(x=a), evaluate(y, {"x": a}))
+
+
+@pytest.mark.parametrize("pairs", [40, 64, 90])
+def test_a_load_in_many_pieces_is_known_within_their_hull(pairs: int) -> None:
+    """Neighbours that change places, by slices: x[i - 1] is read in as many pieces, each with bounds of its own."""
+    x = input("x", (2 * pairs, 3), "float32")
+    rows = [x[k : k + 1] for pair in range(pairs) for k in (2 * pair + 1, 2 * pair)]
+    a = np.arange(6 * pairs, dtype=np.float32).reshape(-1, 3)
+    swapped = a.reshape(-1, 2, 3)[:, ::-1].reshape(-1, 3)
+    assert np.array_equal(compile(concat(rows, 0))({"x": a}), swapped)
+
+
+@pytest.mark.parametrize("last", [70, 71])
+def test_a_piece_beyond_the_buffer_is_refused_among_many(last: int) -> None:
+    """Of 70 places where x[i + 1] is read, one may be outside of x."""
+    x = input("x", (71,), "float32")
+
+    def body(i: Term) -> Term:
+        value: Term = t.const(0, "float32")
+        for k in (*range(0, 2 * 35, 2), last - 1):
+            value = t.where(t.logical_and(k <= i, i <= k), x[i + 1], value)
+        return value
+
+    if last > 70:
+        with pytest.raises(BoundsError, match="may leave its buffer"):
+            compile(compute((72,), body))
+    else:
+        a = np.arange(71, dtype=np.float32)
+        wanted = [k + 1 if (k < 70 and k % 2 == 0) or k == 69 else 0 for k in range(72)]
+        assert compile(compute((72,), body))({"x": a}).tolist() == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sympy
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -51,6 +52,30 @@ def test_an_expression_has_the_values_of_its_term(term: Term) -> None:
 def test_every_term_prints(term: Term) -> None:
     text = latex(term)
     assert text and text.count("{") == text.count("}") and text.count(r"\left") == text.count(r"\right")
+
+
+@pytest.mark.parametrize("steps", [20, 60, 400])
+def test_deep_and_shared_terms_print_as_their_texts_do(steps: int) -> None:
+    """A tree of 2^60 nodes has no end, and from 100 levels on sympy's printer leaves Python's stack."""
+    shared, deep = X, X
+    for _ in range(steps):
+        shared, deep = shared // 7 * 8 + shared % 7, (3 * deep + 1) // 2
+    for term, least in ((shared, steps - 1), (deep, steps // 40)):
+        text = latex(term)
+        *named, last = text.split(r",\quad ")
+        names = [part.partition(" = ")[0] for part in named]
+        assert least <= len(names) == len(set(names)) and len(text) < 400 * steps
+        for n, name in enumerate(names):  # each is used behind its definition, not before
+            assert all(name not in part for part in named[:n]) and any(name in part for part in [*named[n + 1 :], last])
+
+
+def test_names_of_parts_are_no_names_of_the_term() -> None:
+    term: Term = t.var("t0")
+    for _ in range(6):
+        term = term // 7 * 8 + term % 7
+    first, second, *_ = latex(term).split(r",\quad ")
+    assert first.startswith("t_{0 1} = ") and r"\left(t_{0} \bmod 7\right)" in first
+    assert second.startswith("t_{1} = ") and r"\left(t_{0 1} \bmod 7\right)" in second
 
 
 def test_what_readers_see() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import product
+from math import inf
 from random import Random
 from types import SimpleNamespace
 
@@ -143,6 +144,52 @@ def test_a_long_chain_is_not_walked_from_each_of_its_nodes(monkeypatch: pytest.M
     assert nodes > 100 and nodes < len(looks) <= 10 * nodes
 
 
+class _Looked(dict[int, int]):
+    """Views of a node that count how many of them are looked at: their number is asked before."""
+
+    total = 0
+
+    def __len__(self) -> int:
+        _Looked.total += super().__len__()
+        return super().__len__()
+
+
+def test_views_of_all_layouts_by_each_other_are_not_all_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From each of so many nodes, a view of each other one by each of them would be looked at: their third power."""
+    table, roots = _network(10, Random(0))
+    apart = take_apart(table, roots)
+    assert apart is not None
+    part = max(apart.parts, key=lambda part: len(part.ways))
+    bounds = Bounds(rows_of(part), values_of(part))
+    nodes = len(bounds.views)
+    bounds.views = [_Looked({y: 2 + (x + y) % 5 for y in range(nodes) if y != x}) for x in range(nodes)]
+    bounds.most = list[int | None]([None] * nodes)
+    monkeypatch.setattr(needless, "STEPS", 40)
+    _Looked.total = 0
+    assert nodes > 30 and any(bounds.near)
+    assert nodes * 40 <= _Looked.total <= nodes * (40 + nodes)
+
+
+def test_bounds_that_are_not_found_in_time_are_left_out() -> None:
+    """What is known at the deadline is true of the whole part, and no way is needless that is not so anyway."""
+    fewer = 0
+    for seed in range(30):
+        table, roots = _network(4, Random(seed))
+        apart = take_apart(table, roots)
+        assert apart is not None
+        for part in apart.parts:
+            rows, values = rows_of(part), values_of(part)
+            whole, late = Bounds(rows, values), Bounds(rows, values, deadline=0.0)
+            assert not any(late.near)
+            for some, all_of_them in zip(late.most, whole.most, strict=True):
+                assert some is None or (all_of_them is not None and all_of_them <= some)
+            gone = {(n, id(step)) for n, step in whole.needless()}
+            still = {(n, id(step)) for n, step in late.needless()}
+            assert still <= gone
+            fewer += still < gone
+    assert fewer > 3
+
+
 def _counted(looks: list[int]) -> Callable[[list[tuple[int, int]]], tuple[int, int]]:
     def popped(heap: list[tuple[int, int]]) -> tuple[int, int]:
         looks.append(len(heap))
@@ -180,7 +227,7 @@ def test_equal_parts_in_several_layouts_are_answered_once() -> None:
         table[c] = [Alternative(UseForm(c, n, (x,)), 6 - n, (x,)) for n, x in enumerate((a, b))]
         table[top] = [Alternative(UseForm(top, n, (c, x)), 2 - n, (c, x)) for n, x in enumerate((a, b))]
         below = top
-    found = _taken_apart(table, [below])
+    found = _taken_apart(table, [below], inf)
     assert found is not None and len(found[1]) > 1
     assert len({question.key for question in found[1]}) == 1
 

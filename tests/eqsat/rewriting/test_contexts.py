@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -71,3 +74,42 @@ def test_deep_nests_of_different_choices_end(levels: int, monkeypatch: pytest.Mo
     assert visits < 40_000
     (before, _), (after, _) = evaluate_masked([term, found], {i: np.arange(60)})
     assert list(before) == list(after)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_junction_of_many_is_not_begun_anew_for_each_member(monkeypatch: pytest.MonkeyPatch, shared: bool) -> None:
+    """What is known of a member by those before is asked once for each, not once for each member of each."""
+    asked: list[Term] = []
+    related = Context.related
+
+    def counted(context: Context, guards: list[Term], term: Term) -> list[Term]:
+        asked.append(term)
+        return related(context, guards, term)
+
+    monkeypatch.setattr(Context, "related", counted)
+    count, i = 80, [t.var(f"i{k}") for k in range(81)]
+    members = [
+        t.logical_or(i[k] < 5, i[k + 1] < i[k]) if shared else 2 * i[k] + i[k] < 15 for k in range(count)
+    ]  # fmt: skip
+    found = Session(Rewriter(scalar_rules()), {x: (0, 10) for x in i}).normal(t.logical_and(*members))
+    assert len(found.args) == count <= len(asked) <= 12 * count
+
+
+def test_predicates_are_related_by_what_they_share() -> None:
+    rng = Random(0)
+    i = [t.var(f"i{k}") for k in range(12)]
+    for _ in range(200):
+        pairs = [(rng.randrange(12), rng.randrange(12)) for _ in range(rng.randrange(9))]
+        reached = {start := rng.randrange(12)}
+        for _ in pairs:
+            reached |= {x for pair in pairs if reached & set(pair) for x in pair}
+        guards = [i[a] < 3 if a == b else i[a] < i[b] for a, b in pairs]
+        wanted = [guard for guard, pair in zip(guards, pairs, strict=True) if reached & set(pair)]
+        assert Context({}, {}).related(guards, i[start] // 2) == wanted
+
+
+def test_long_rows_of_relations_are_followed_once() -> None:
+    """20,000 comparisons in a row, each with the next, from one end: each round took all of them, for minutes."""
+    i = [t.var(f"i{k}") for k in range(20_001)]
+    guards = [a < b for a, b in pairwise(i)]
+    assert Context({}, {}).related(guards, i[0]) == guards

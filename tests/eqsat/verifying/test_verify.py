@@ -75,3 +75,13 @@ def test_interfaces_must_agree() -> None:
         verify(Program([X], {"a": X}), Program([X], {"b": X}))
     with pytest.raises(EqsatError, match="output 'out'"):
         verify(X, X.reshape((64,)))
+
+
+@pytest.mark.parametrize("rank", [33, 60])
+def test_programs_of_many_axes(rank: int) -> None:
+    """Numpy broadcasts over 32 axes at most, but its arrays have up to 64."""
+    x = eq.input("x", (*(1,) * (rank - 2), 2, 3), "float32")
+    turned = tuple(reversed(range(rank)))
+    y = (x.permute_dims(turned) + 1.0).permute_dims(turned)
+    assert eq.verify(y, x + 1.0).verdict == "proved"
+    assert eq.verify(y, x + 2.0).verdict == "refuted"

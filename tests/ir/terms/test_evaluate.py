@@ -1,6 +1,8 @@
 """The numpy meaning of terms: exact indices, fixed-width data, lazy branches."""
 
 import math
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,19 @@ def test_evaluation_does_not_overflow() -> None:
     assert (i >> j).evaluate({"i": -1, "j": 100}) == -1
     assert t.cast_to(i * i, "int8").evaluate({"i": 2**40 + 1}) == np.int8((2**40 + 1) ** 2 % 256)
     assert t.cast_to(i * i, "float64").evaluate({"i": 2**40}) == 2.0**80
+
+
+@pytest.mark.parametrize("count", [63, 64, 100])
+def test_exact_sums_and_products_have_any_number_of_operands(count: int) -> None:
+    """Numpy's functions take 64 arrays at most."""
+    xs = [t.var(f"x{k}") for k in range(count)]
+    env = {x: np.arange(3) + k for k, x in enumerate(xs)}
+    total = t.linear(1 << 80, [(1 << k + 1, x) for k, x in enumerate(xs)])
+    product = reduce(mul, [x + 2 for x in xs])
+    (sums, _), (products, _) = evaluate_masked([total, product], env)
+    wanted = [[int(env[x][n]) for x in xs] for n in range(3)]
+    assert sums.tolist() == [(1 << 80) + sum(v << k + 1 for k, v in enumerate(row)) for row in wanted]
+    assert products.tolist() == [math.prod(v + 2 for v in row) for row in wanted]
 
 
 @pytest.mark.parametrize("dtype", DATA_INTS)
