@@ -110,7 +110,7 @@ class StatementPrinter(FunctionPrinter):
         (text,) = self.expressions.print_terms([term], scope)
         return [indent + line for line in scope.lines], text
 
-    def local(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+    def local(self, stmt: Alloc, depth: int, loops: int, parallel: bool) -> list[str]:
         decl = stmt.buffer
         part = self.parts.get(decl.name)
         if part is not None and self.in_parallel:

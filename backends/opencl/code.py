@@ -153,8 +153,8 @@ class KernelPrinter(FunctionPrinter):
         head = f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
         return [head, *self.statement(stmt.body, depth + 1, loops + 1), f"{indent}}}"]
 
-    def local(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
-        return super().local(replace(stmt, buffer=replace(stmt.buffer, note="")), depth, loops)
+    def local(self, stmt: Alloc, depth: int, loops: int, parallel: bool) -> list[str]:
+        return super().local(replace(stmt, buffer=replace(stmt.buffer, note="")), depth, loops, parallel)
 
     def alias(self, stmt: Alias, depth: int, loops: int, parallel: bool) -> list[str]:
         raise BackendError(f"alias {stmt.buffer} of {self.func.name}", "has no OpenCL C")
