@@ -13,11 +13,12 @@ from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import Component, Table, settled, take_apart
-from eqsat.extraction.rows import Node, Rows, by_class, narrower, rows_of
+from eqsat.extraction.rows import AS_USED, Node, Rows, by_class, narrower, rows_of
 from eqsat.extraction.sections import cheapest_by_stages
 from eqsat.extraction.several import Steps, good_choice, steps_at
 from eqsat.extraction.stages import stages_of
 from eqsat.extraction.values import values_of
+from eqsat.extraction.views import rows_with_views, with_nearer_views
 from eqsat.graph.nodes import ClassId
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
@@ -86,7 +87,10 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
     left = [some[0] for some in equal.values()]
     for n, (first, *others) in enumerate(equal.values()):
         share = len(first.part.ways) / sum(len(q.part.ways) for q in left[n:])
-        found, least = _answer(first, budget.share(share))
+        own = budget.share(share)
+        found, least = _answer(first, own)
+        if first.more is not None:
+            found, least = _with_views(first, first.more, found, own)
         bound += least * (1 + len(others))
         chosen.update(found)
         for other in others:
@@ -121,11 +125,12 @@ def _settled(table: Table) -> dict[ClassId, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Question:
-    """A part as rows, and what is known of its nodes."""
+    """A part as rows, what is known of its nodes, and its rows with views of views where these may be worth it."""
 
     part: Component
     rows: Rows
     bounds: Bounds
+    more: Rows | None
 
     @cached_property
     def key(self) -> object:
@@ -153,8 +158,9 @@ def _taken_apart(
         every = gone = 0
         for part in apart.parts:
             rows = rows_of(part)
-            bounds = Bounds(rows, values_of(part), deadline)
-            questions.append(Question(part, rows, bounds))
+            more = rows_with_views(part)
+            bounds = Bounds(rows, values_of(part), deadline, more is not None)
+            questions.append(Question(part, rows, bounds, more))
             needless = _needless(rows, bounds)
             every, gone = every + sum(map(len, part.ways.values())), gone + len(needless)
             for c, some in part.ways.items():
@@ -193,11 +199,11 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
     trees, values = part.settled(), question.bounds.values
     least = max(values.least, *(trees[root][0] for root in part.roots))
     seconds = (budget.deadline - time.monotonic()) / 2
-    bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots], seconds)
+    bound = None if budget.over else least_cost(rows, values, [(c, AS_USED) for c in part.roots], seconds)
     worth: Mapping[Node, int] = {}
     known: Steps | None = None
     if bound is not None:
-        stages = stages_of(rows, values, [(c, False) for c in part.roots], bound)
+        stages = stages_of(rows, values, [(c, AS_USED) for c in part.roots], bound)
         if stages is not None:
             staged, found = cheapest_by_stages(stages, Budget(STAGED * work, budget.until(STAGED)))
             if found is not None and found.cost == staged:
@@ -214,6 +220,23 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
     if better is None:
         return chosen, least
     return better[0] if cost_in(part, better[0]) < cost else chosen, max(least, better[1])
+
+
+def _with_views(
+    question: Question, rows: Rows, found: Mapping[ClassId, Alternative], budget: Budget
+) -> tuple[Mapping[ClassId, Alternative], int]:
+    """A choice that has views of views, too, and the least that any costs."""
+    part, values = question.part, question.bounds.values
+    found = with_nearer_views(part, found)
+    if rows.whole:
+        steps = FRONTIER * len(rows.table)
+        exact = cheapest_in(Bounds(rows, values, question.bounds.deadline), Budget(steps, budget.until(EARLY)))
+        if exact is not None:
+            return by_class(steps_at(rows, exact)), exact.cost
+    trees = part.settled()
+    least = max(values.least, *(trees[root][0] for root in part.roots))
+    bound = least_cost(rows, values, [(c, AS_USED) for c in part.roots], budget.deadline - time.monotonic())
+    return found, max(least, 0 if bound is None else bound.cost)
 
 
 def _orders(question: Question) -> Iterator[Bounds]:

@@ -10,7 +10,7 @@ from eqsat import interrupt
 from eqsat.extraction.bound import made_once
 from eqsat.extraction.extract import Alternative
 from eqsat.extraction.parts import Component, cycles
-from eqsat.extraction.rows import Node, Rows, Step, by_class
+from eqsat.extraction.rows import AS_USED, Node, Rows, Step, by_class
 from eqsat.extraction.values import Values
 from eqsat.graph.nodes import ClassId
 
@@ -35,7 +35,7 @@ def improve(
     model = cp_model.CpModel()
     active: dict[Node, Any] = {node: model.new_bool_var("") for node in steps}
     used: dict[tuple[Node, int], Any] = {}
-    hints = _chosen_steps(steps, [(c, False) for c in part.roots], known)
+    hints = _chosen_steps(steps, [(c, AS_USED) for c in part.roots], known)
     for node, some in steps.items():
         for n in range(len(some)):
             used[node, n] = active[node] if len(some) == 1 else model.new_bool_var("")
@@ -47,7 +47,7 @@ def improve(
             model.add(active[node] == 0)
     _needs(model, rows, active, used)
     for root in part.roots:
-        model.add(active[root, False] == 1)
+        model.add(active[root, AS_USED] == 1)
     for keys in made_once(rows, values).values():
         model.add_bool_or([used[key] for key in keys])
     model.minimize(sum(steps[node][n].cost * taken for (node, n), taken in used.items()))
@@ -69,7 +69,7 @@ def improve(
 def _chosen_steps(
     steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], known: Mapping[ClassId, Alternative]
 ) -> dict[Node, int]:
-    """The steps that a choice takes, by their numbers."""
+    """The steps that a choice takes, by their numbers, as far as the nodes have such."""
     found: dict[Node, int] = {}
     stack = list(roots)
     while stack:
@@ -77,8 +77,10 @@ def _chosen_steps(
         if node not in found:
             ways = [step.way for step in steps[node]]
             way = known[node[0]]
-            found[node] = ways.index(way) if way in ways else ways.index(None)
-            stack.extend(steps[node][found[node]].needs)
+            number = next((ways.index(x) for x in (way, None) if x in ways), None)
+            if number is not None:
+                found[node] = number
+                stack.extend(steps[node][number].needs)
     return found
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from math import inf
 
-from eqsat.extraction.rows import Rows, Step, places_of
+from eqsat.extraction.rows import Rows, Step, is_view, places_of
 from eqsat.extraction.values import Value, Values
 from eqsat.ir.cached import cached_property
 
@@ -25,10 +25,11 @@ STEPS = 1_200
 class Bounds:
     """What having the node of a place adds to a program at most, whatever the rest of that is (`most`; None: it cannot
     be had), and beside another node (`near`: for each place these costs, least first, with the other place). What is
-    not found until the deadline is left out: then there are fewer bounds, or higher ones."""
+    not found until the deadline is left out: then there are fewer bounds, or higher ones. chained: whether views of
+    views may be worth it."""
 
-    def __init__(self, rows: Rows, values: Values, deadline: float = inf) -> None:
-        self.rows, self.values, self.deadline = rows, values, deadline
+    def __init__(self, rows: Rows, values: Values, deadline: float = inf, chained: bool = False) -> None:
+        self.rows, self.values, self.deadline, self.chained = rows, values, deadline, chained
         self.value_at = [values.of[c] for c, _ in rows.order]
         self.needs: Needs = [
             [tuple(places_of(needs & ~(rows.start >> n + 1), n + 1)) for _, needs, _ in ways]
@@ -129,7 +130,9 @@ class Bounds:
             if self.rows.start >> n & 1:
                 continue
             for (cost, _, step), places in zip(self.rows.table[n], self.needs[n], strict=True):
-                goes = cost + sum(own[x] for x in places if len(self.users[x]) == 1)
+                goes = cost
+                if not self.chained or step.way is None or not is_view(step):  # what it views may be a view itself
+                    goes += sum(own[x] for x in places if len(self.users[x]) == 1)
                 if most is not None and goes > most:
                     found.append((n, step))
                 else:

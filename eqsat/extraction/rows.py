@@ -10,8 +10,10 @@ from eqsat.extraction.extract import Alternative, InsertView
 from eqsat.extraction.parts import Component, Open, cycles
 from eqsat.graph.nodes import ClassId
 
-Node = tuple[ClassId, bool]
-"""A class as it is used (False), or as it is made by other means than a view of its equals (True)."""
+Node = tuple[ClassId, int]
+"""A class as it is used, as it is made by other means than a view of its equals, or made so that it is at most one
+view, two views (MADE + 1, MADE + 2) behind what is made."""
+AS_USED, MADE, LAST = 0, 1, 1 << 30
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,12 @@ def places_of(mask: int, first: int) -> Iterator[int]:
 
 def rows_of(part: Component) -> Rows:
     """The rows of a part."""
-    steps = steps_of(part)
-    roots = [(c, False) for c in part.roots]
+    return rows_with(steps_of(part), part)
+
+
+def rows_with(steps: Mapping[Node, Sequence[Step]], part: Component) -> Rows:
+    """The rows of a part with some steps."""
+    roots = [(c, AS_USED) for c in part.roots]
     order = _ordered(steps, roots)
     return in_order({node: steps[node] for node in order}, roots, order)
 
@@ -103,7 +109,7 @@ def narrower(rows: Rows, part: Component) -> Rows:
             waits[x] -= 1
             if not waits[x]:
                 ready(x)
-    return in_order(rows.steps, [(c, False) for c in part.roots], order)
+    return in_order(rows.steps, [(c, AS_USED) for c in part.roots], order)
 
 
 def in_order(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], order: Sequence[Node]) -> Rows:
@@ -123,32 +129,35 @@ def in_order(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], order:
 
 
 def steps_of(part: Component) -> dict[Node, list[Step]]:
-    """The alternatives between nodes. Layouts of one value are views of each other, which goes round in circles; a view
-    of what is itself a view of the same is never needed, so in a circle views start from what is made otherwise."""
+    """The alternatives between nodes. Layouts of one value are views of each other, which goes round in circles. Here
+    views in a circle start from what is made otherwise: those of views are seldom worth it, and in `views`."""
     circle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
     made = {c for c in circle if any(not isinstance(o.way.choice, InsertView) for o in part.ways[c])}
 
     def needed(o: Open, c: ClassId) -> tuple[Node, ...]:
         inside = isinstance(o.way.choice, InsertView) and c in circle
-        return tuple((n, inside and circle.get(n) == circle[c]) for n in o.needs)
+        return tuple((n, MADE if inside and circle.get(n) == circle[c] else AS_USED) for n in o.needs)
 
     def there(o: Open) -> tuple[Node, ...]:
-        return tuple((n, False) for n in o.way.needs if n not in o.needs and n in part.ways)
+        return tuple((n, AS_USED) for n in o.way.needs if n not in o.needs and n in part.ways)
 
     steps: dict[Node, list[Step]] = {}
     for c, some in part.ways.items():
         every = [Step(o.way, needed(o, c), there(o)) for o in some]
         if c not in circle:
-            steps[c, False] = every
+            steps[c, AS_USED] = every
         else:
-            own = [s for s in every if not _is_view(s)]
-            views = [s for s in every if _is_view(s)]
-            steps[c, False] = [Step(None, ((c, True),)), *views] if own else views
-            steps[c, True] = own or [s for s in views if all(not inside or n in made for n, inside in s.needs)]
+            own = [s for s in every if not is_view(s)]
+            views = [s for s in every if is_view(s)]
+            first = own or [s for s in views if all(kind == AS_USED or n in made for n, kind in s.needs)]
+            there_already = {id(s) for s in first}
+            others = [s for s in views if id(s) not in there_already]
+            steps[c, MADE] = first
+            steps[c, AS_USED] = [Step(None, ((c, MADE),)), *others] if first else others
     return steps
 
 
-def _is_view(step: Step) -> bool:
+def is_view(step: Step) -> bool:
     return step.way is not None and isinstance(step.way.choice, InsertView)
 
 
@@ -188,7 +197,7 @@ def _finished(below: Mapping[Node, Sequence[Node]], roots: Sequence[Node]) -> li
 def by_class(chosen: Mapping[Node, Step]) -> dict[ClassId, Alternative]:
     """The way of each class: where it is made otherwise, too, that serves all."""
     ways: dict[ClassId, Alternative] = {}
-    for (c, made), step in chosen.items():
-        if step.way is not None and (made or c not in ways):
+    for (c, _), step in sorted(chosen.items(), key=lambda item: item[0][1] or LAST):
+        if step.way is not None and c not in ways:  # with the fewest views, as others may need it
             ways[c] = step.way
     return ways

@@ -154,10 +154,11 @@ def _wide(blocks: int, layouts: int, seed: int) -> tuple[Table, list[int], int]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_many_layouts_of_many_values_are_chosen_well(seed: int) -> None:
-    """No dearer than one layout for all, and what every program makes keeps the bound near."""  # feature: G12
+    """No dearer than one layout for all, and what every program makes keeps the bound near; views of views are worth it
+    in chains of any length here."""  # feature: G12
     table, roots, plain = _wide(6, 8, seed)
     found = cheapest(table, roots, 1000.0)
-    assert found is not None and found.cost < 0.9 * plain and found.gap < 0.05
+    assert found is not None and found.cost < 0.86 * plain and found.gap < 0.07
     assert found.cost == _cost_of(table, roots, found)
 
 
