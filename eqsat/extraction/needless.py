@@ -131,7 +131,7 @@ class Bounds:
                 continue
             for (cost, _, step), places in zip(self.rows.table[n], self.needs[n], strict=True):
                 goes = cost
-                if not self.chained or step.way is None or not is_view(step):  # what it views may be a view itself
+                if not (self.chained and is_view(step)):  # what is viewed may be a view itself, and needed as such
                     goes += sum(own[x] for x in places if len(self.users[x]) == 1)
                 if most is not None and goes > most:
                     found.append((n, step))

@@ -149,11 +149,8 @@ def steps_of(part: Component) -> dict[Node, list[Step]]:
         else:
             own = [s for s in every if not is_view(s)]
             views = [s for s in every if is_view(s)]
-            first = own or [s for s in views if all(kind == AS_USED or n in made for n, kind in s.needs)]
-            there_already = {id(s) for s in first}
-            others = [s for s in views if id(s) not in there_already]
-            steps[c, MADE] = first
-            steps[c, AS_USED] = [Step(None, ((c, MADE),)), *others] if first else others
+            steps[c, AS_USED] = [Step(None, ((c, MADE),)), *views] if own else views
+            steps[c, MADE] = own or [s for s in views if all(kind == AS_USED or n in made for n, kind in s.needs)]
     return steps
 
 

@@ -138,8 +138,8 @@ def _add_views(
         if below is not None and (c, last) in starts:
             steps[below] += [Step(s.way, ((x, MADE + last),), s.there) for x, s in incoming.items() if (x, c) in deeper]
         steps[c, AS_USED] = _at_most(c, incoming, levels if (c, last) in starts else (*levels, deeper), had, below)
-    viewed = any(len({is_view(s) for s in steps[c, MADE]}) == 2 for c in made)  # from outside, and made as well
-    return viewed or bool(levels[2:] or deeper) or any(x in made for some in levels[1:2] for x, _ in some)
+    outside = any(is_view(s) for x in {x for some in levels[:1] for x, _ in some} for s in steps[x, MADE])
+    return outside or bool(levels[1:] or deeper)
 
 
 def _at_most(
