@@ -18,7 +18,7 @@ from eqsat.extraction.sections import cheapest_by_stages
 from eqsat.extraction.several import Steps, good_choice, steps_at
 from eqsat.extraction.stages import stages_of
 from eqsat.extraction.values import values_of
-from eqsat.extraction.views import rows_with_views, with_nearer_views
+from eqsat.extraction.views import has_views_of_views, rows_with_views, with_nearer_views
 from eqsat.graph.nodes import ClassId
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
@@ -89,8 +89,8 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
         share = len(first.part.ways) / sum(len(q.part.ways) for q in left[n:])
         own = budget.share(share)
         found, least = _answer(first, own)
-        if first.more is not None:
-            found, least = _with_views(first, first.more, found, own)
+        if first.chained:
+            found, least = _with_views(first, found, own)
         bound += least * (1 + len(others))
         chosen.update(found)
         for other in others:
@@ -125,12 +125,12 @@ def _settled(table: Table) -> dict[ClassId, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Question:
-    """A part as rows, what is known of its nodes, and its rows with views of views where these may be worth it."""
+    """A part as rows, what is known of its nodes, and whether views of views may be worth it."""
 
     part: Component
     rows: Rows
     bounds: Bounds
-    more: Rows | None
+    chained: bool
 
     @cached_property
     def key(self) -> object:
@@ -158,9 +158,9 @@ def _taken_apart(
         every = gone = 0
         for part in apart.parts:
             rows = rows_of(part)
-            more = rows_with_views(part)
-            bounds = Bounds(rows, values_of(part), deadline, more is not None)
-            questions.append(Question(part, rows, bounds, more))
+            chained = has_views_of_views(part)
+            bounds = Bounds(rows, values_of(part), deadline, chained)
+            questions.append(Question(part, rows, bounds, chained))
             needless = _needless(rows, bounds)
             every, gone = every + sum(map(len, part.ways.values())), gone + len(needless)
             for c, some in part.ways.items():
@@ -223,11 +223,11 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
 
 
 def _with_views(
-    question: Question, rows: Rows, found: Mapping[ClassId, Alternative], budget: Budget
+    question: Question, found: Mapping[ClassId, Alternative], budget: Budget
 ) -> tuple[Mapping[ClassId, Alternative], int]:
     """A choice that has views of views, too, and the least that any costs."""
     part, values = question.part, question.bounds.values
-    found = with_nearer_views(part, found)
+    found, rows = with_nearer_views(part, found), rows_with_views(part)
     if rows.whole:
         steps = FRONTIER * len(rows.table)
         exact = cheapest_in(Bounds(rows, values, question.bounds.deadline), Budget(steps, budget.until(EARLY)))

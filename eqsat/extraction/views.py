@@ -16,19 +16,44 @@ Edge = tuple[ClassId, ClassId]
 """A view: what it is of, and what it makes."""
 MOST_VIEWS = 4
 """So many views behind each other are looked at each by itself."""
-MOST_CHAINS = 4_000
+MOST_CHAINS = 1_000
 """So many chains of them are followed in one circle."""
 ROUNDS = 4
 """How often a choice is looked through for nearer views."""
 
 
-def rows_with_views(part: Component) -> Rows | None:
-    """The rows of a part with all views of views that a cheapest choice may have; None where there are none.
+def rows_with_views(part: Component) -> Rows:
+    """The rows of a part with all views of views that a cheapest choice may have.
 
     A class of a circle has a node as it is made otherwise, one as it is or a view of such, and so on: a view from a
     node with so many views behind it is one with one more, up to the last node, of which those with more are views,
     too. A view of a view is only worth it where it costs less than that of what the other one is a view of.
     """
+    steps, circles = _by_circle(part)
+    for members, views in circles:
+        _add_views(members, views, steps)
+    return rows_with({n: some for n, some in steps.items() if some or n[1] == AS_USED}, part)
+
+
+def has_views_of_views(part: Component) -> bool:
+    """Whether a part has views that `rows` leaves out, or pays for twice, and that may be worth it."""
+    steps, circles = _by_circle(part)
+    for _, views in circles:
+        prices, ends = _prices(views)
+        first = [(x, c) for x, c in prices if steps[x, MADE]]
+        if any(is_view(s) for x in {x for x, _ in first} for s in steps[x, MADE]):
+            return True
+        if next(_longer(first, prices, ends), None) is not None:
+            return True
+    return False
+
+
+Circle = tuple[Sequence[ClassId], Mapping[ClassId, Mapping[ClassId, Step]]]
+"""Classes that are views of each other, and the views of each by what they are of."""
+
+
+def _by_circle(part: Component) -> tuple[dict[Node, list[Step]], list[Circle]]:
+    """The steps of what is in no circle, and of what is made otherwise in one; and the circles."""
     circle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
     steps: dict[Node, list[Step]] = {}
     inside: dict[int, dict[ClassId, dict[ClassId, Step]]] = {n: {} for n in circle.values()}
@@ -48,8 +73,7 @@ def rows_with_views(part: Component) -> Rows | None:
     members: dict[int, list[ClassId]] = {n: [] for n in inside}
     for c, number in circle.items():
         members[number].append(c)
-    more = [_add_views(some, inside[number], steps) for number, some in members.items()]
-    return rows_with({n: some for n, some in steps.items() if some or n[1] == AS_USED}, part) if any(more) else None
+    return steps, [(some, inside[number]) for number, some in members.items()]
 
 
 def _source(c: ClassId, o: Open, circle: Mapping[ClassId, int]) -> ClassId | None:
@@ -121,10 +145,9 @@ def _needed(
 
 def _add_views(
     members: Sequence[ClassId], views: Mapping[ClassId, Mapping[ClassId, Step]], steps: dict[Node, list[Step]]
-) -> bool:
-    """Add the steps of classes that are views of each other; whether there are more than in `rows`."""
-    made = {c for c in members if steps.get((c, MADE))}
-    levels, deeper = _levels(views, made)
+) -> None:
+    """Add the steps of classes that are views of each other."""
+    levels, deeper = _levels(views, {c for c in members if steps[c, MADE]})
     last = len(levels)
     starts = {(x, n) for n, some in enumerate((*levels, deeper)) for x, _ in some}
     for c in members:
@@ -138,8 +161,6 @@ def _add_views(
         if below is not None and (c, last) in starts:
             steps[below] += [Step(s.way, ((x, MADE + last),), s.there) for x, s in incoming.items() if (x, c) in deeper]
         steps[c, AS_USED] = _at_most(c, incoming, levels if (c, last) in starts else (*levels, deeper), had, below)
-    outside = any(is_view(s) for x in {x for some in levels[:1] for x, _ in some} for s in steps[x, MADE])
-    return outside or bool(levels[1:] or deeper)
 
 
 def _at_most(
@@ -161,10 +182,7 @@ def _levels(
 ) -> tuple[list[set[Edge]], set[Edge]]:
     """The views, from one class to another, that are worth it with none, one, two views behind them, and so on; and
     those that may be with more."""
-    prices = {(x, c): step.cost for c, some in views.items() for x, step in some.items()}
-    ends: dict[ClassId, list[ClassId]] = {}
-    for x, c in prices:
-        ends.setdefault(x, []).append(c)
+    prices, ends = _prices(views)
     chains: list[tuple[ClassId, ...]] = [(x, c) for x, c in prices if x in made]
     levels: list[set[Edge]] = []
     deeper = set[Edge]()
@@ -177,6 +195,15 @@ def _levels(
         if len(chains) > MOST_CHAINS:
             return levels, set(prices)
     return levels, deeper
+
+
+def _prices(views: Mapping[ClassId, Mapping[ClassId, Step]]) -> tuple[dict[Edge, int], dict[ClassId, list[ClassId]]]:
+    """What each view costs, and what views there are of each class."""
+    prices = {(x, c): step.cost for c, some in views.items() for x, step in some.items()}
+    ends: dict[ClassId, list[ClassId]] = {}
+    for x, c in prices:
+        ends.setdefault(x, []).append(c)
+    return prices, ends
 
 
 def _longer(

@@ -147,13 +147,15 @@ def taken(source: str) -> str:
 def test_positions_of_a_loop_are_computed_once(threads: int) -> None:
     """Not once more in each round of the loops around it."""
     x, p = eq.input("x", (70, 3, 40), "float32"), eq.input("p", (50,), "int64")
-    arrays = {"x": np.random.default_rng(0).random((70, 3, 40), "float32"), "p": np.arange(50) - 45}  # some are beyond the end
+    array = np.random.default_rng(0).random((70, 3, 40), "float32")
+    positions = np.arange(50, dtype=np.int64) - 45  # some are beyond the end
     y = eq.take(x, p, axis=2)
     kernel = eq.compile(y, threads=threads)
     assert "place0[50]" in kernel.source and "min" not in taken(kernel.source).splitlines()[-1]
-    np.testing.assert_array_equal(kernel(arrays), eq.evaluate(y, arrays))
-    inside = np.clip(arrays["p"] + 40 * (arrays["p"] < 0), 0, 39)
-    np.testing.assert_array_equal(kernel(arrays), arrays["x"][:, :, inside])
+    got = kernel({"x": array, "p": positions})
+    np.testing.assert_array_equal(got, eq.evaluate(y, {"x": array, "p": positions}))
+    inside = np.clip(np.where(positions < 0, positions + 40, positions), 0, 39)
+    np.testing.assert_array_equal(got, np.take(array, inside, axis=2))
 
 
 def test_positions_behind_a_guard_are_not_computed_before_it() -> None:
@@ -162,7 +164,7 @@ def test_positions_behind_a_guard_are_not_computed_before_it() -> None:
 
     def body(i: Term, j: Term) -> Term:
         here = eq.cast(p[j], "index")
-        return eq.where(eq.logical_and(0 <= here, here < 9), x[i, eq.cast(q[here], "index") % 40], 0)
+        return eq.where(eq.logical_and(here >= 0, here < 9), x[i, eq.cast(q[here], "index") % 40], 0)
 
     y = eq.compute((20, 50), body)
     arrays = {"x": np.random.default_rng(0).random((20, 40), "float32"), "p": np.arange(50, dtype="int32") - 40}

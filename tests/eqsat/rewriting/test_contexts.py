@@ -60,7 +60,7 @@ def test_deep_nests_of_different_choices_end(levels: int, monkeypatch: pytest.Mo
     """Every pass has a bound on where guards are assumed, all of them together have one, and a term may grow by rules
     that distribute some times per node of it: without them, there are eight times as many visits at 14 levels."""
     visits = 0
-    rebuilt = Session._rebuilt
+    rebuilt = Session._rebuilt  # pyright: ignore[reportPrivateUsage]
 
     def counted(self: Session, context: Context, node: Term) -> object:
         nonlocal visits
