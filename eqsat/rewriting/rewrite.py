@@ -238,8 +238,7 @@ class Session:
         return None
 
     def _run(self, term: Term, log: list[RuleStep] | None) -> Term:
-        forward: dict[tuple[int, int], Term] = {}
-        tried: set[tuple[int, int]] = set()
+        forward, tried = dict[tuple[int, int], Term](), set[tuple[int, int]]()
         stack: list[tuple[Context, Term]] = [(self.top, term)]
         budget = min(FEWEST_STEPS + STEPS_PER_NODE * sum(1 for _ in postorder(term)), MOST_STEPS)
         while stack:
