@@ -9,7 +9,7 @@ from eqsat.ir.tensors.contraction import conv, conv_transpose
 from eqsat.ir.tensors.pointwise import pointwise
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.tensors.views import pad, reshape
-from eqsat.ir.terms.shape import Dim
+from eqsat.ir.terms.shape import Dim, Shape
 from eqsat.onnx.call import Call, Declined, ints
 from eqsat.onnx.ops.declare import WINDOW
 from eqsat.onnx.ops.nodes import node
@@ -65,15 +65,18 @@ def _halves(totals: Sequence[int], upper: bool) -> Pads:
     return (smaller, larger) if upper else (larger, smaller)
 
 
-def along_channels(x: Tensor, rank: int) -> Tensor:
-    """A vector over the channels, to be broadcast with (n, c, ...) of some rank."""
-    if x.rank != 1 or rank < 2:
-        raise Declined("channels", f"a factor of rank {x.rank} for rank {rank}")
-    return reshape(x, (x.shape[0], *(1,) * (rank - 2)))
+def along_channels(x: Tensor, shape: Shape) -> Tensor:
+    """A vector over the channels, to be broadcast with (n, c, ...) of some shape: it has a number for each of them."""
+    if x.rank != 1 or len(shape) < 2:
+        raise Declined("channels", f"a factor of rank {x.rank} for rank {len(shape)}")
+    known = [d for d in (x.shape[0], shape[1]) if isinstance(d, int)]
+    if known == [1] or len(set(known)) > 1:
+        raise Declined("channels", f"factors of extent {x.shape[0]} for {shape[1]} channels")
+    return reshape(x, (x.shape[0], *(1,) * (len(shape) - 2)))
 
 
 def _with_bias(y: Tensor, bias: Sequence[Tensor]) -> Tensor:
-    return pointwise("Add", lambda a, b: a + b, y, along_channels(bias[0], y.rank)) if bias else y
+    return pointwise("Add", lambda a, b: a + b, y, along_channels(bias[0], y.shape)) if bias else y
 
 
 def window_axes(c: Call, x: Tensor, w: Tensor) -> int:

@@ -66,7 +66,7 @@ def rms_normalization(c: Call) -> Tensor:
 @node("InstanceNormalization", "input scale b", "epsilon consumed_inputs")
 def instance_normalization(c: Call) -> Tensor:
     x, scale, bias = c.tensors
-    factors = along_channels(scale, x.rank), along_channels(bias, x.rank)
+    factors = along_channels(scale, x.shape), along_channels(bias, x.shape)
     return normalised(x, range(2, x.rank), float(c.parameter("epsilon")), *factors)[0]
 
 
@@ -106,8 +106,7 @@ def batch_normalization(c: Call) -> Tensor:
 
     factor = pointwise("Div", lambda s, v: s / t.unary("sqrt", v + epsilon), scale, spread)
     summand = pointwise("Sub", rest, bias, middle, factor)
-    rank = max(x.rank, 2)
-    parts = [along_channels(p, rank) if x.rank > 1 else p for p in (factor, summand)]
+    parts = [along_channels(p, x.shape) if x.rank > 1 else p for p in (factor, summand)]
     return pointwise("MulAdd", scaled, x, *parts)
 
 

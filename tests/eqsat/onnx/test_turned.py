@@ -275,3 +275,21 @@ def test_sizes_of_a_resize_are_in_the_order_of_its_axes(
         pytest.skip("onnxruntime has no such Resize")
     [found] = run_session(session(eqsat.onnx.optimize(original).model), feeds)
     assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("op, factors", [("BatchNormalization", 4), ("InstanceNormalization", 2)])
+def test_one_channel_stays_the_channel(op: str, factors: int) -> None:
+    """Along an axis of extent 1 any other one could be the channels, but runtimes want a factor for each of them."""
+    names = [f"c{k}" for k in range(factors)]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Exp", ["t"], ["y"]),
+        helper.make_node(op, ["x", *names], ["b"]),
+        helper.make_node("Transpose", ["b"], ["z"], perm=[0, 3, 1, 2]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1, 2, 4])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4, 1, 2]) for name in "yz"]
+    constants = [numpy_helper.from_array(np.array([0.5 + k], np.float32), name) for k, name in enumerate(names)]
+    graph = helper.make_graph(nodes, "g", [x], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    assert compare_models(model, eqsat.onnx.optimize(model, checked=False).model).equal
