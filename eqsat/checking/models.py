@@ -47,8 +47,10 @@ CUTS = 8
 """How often regions are planned anew where they are cut at values that only look alike."""
 MODEL_SIZES = 2
 """How many larger sizes are tried where the original fails at small ones: windows do not fit, say."""
+EQUAL = 24
+"""What all sizes are then: extents of several inputs must be equal, or multiples of a number of heads."""
 EVEN = 32
-"""What sizes are multiples of that are tried then: what networks halve several times must be so before halves fit."""
+"""What sizes are multiples of after that: what networks halve several times must be so before halves fit."""
 CHEAP = 0.01
 """Seconds that are spent on a region whatever is left."""
 
@@ -97,7 +99,7 @@ def check_and_names(before: ModelProto, after: ModelProto, seconds: float) -> tu
     if found is None:
         text = "at all sizes tried, the model has other ranks than it declares"
         return Checked((), now() - begun, None, text), unchecked_names(before, after)
-    larger = [{n: EVEN * (1 + k % 2) for k, n in enumerate(names)}]
+    larger = [dict.fromkeys(names, EQUAL), {n: EVEN * (1 + k % 2) for k, n in enumerate(names)}]
     larger += [{n: size + 3 * k for k, n in enumerate(names)} for size in LARGER[:MODEL_SIZES]]
     for sizes in larger if names else ():
         left = seconds - (now() - begun)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx
@@ -17,7 +17,7 @@ from eqsat.models.package import dtype_name, element_type
 from eqsat.onnx.bounds import check_functions, follows_large_values
 from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.slice import settle
-from eqsat.onnx.trust import DOMAIN, prepare, unfit
+from eqsat.onnx.trust import attending, miscounted, prepare, unfit, window_axes
 
 SMALL_TENSOR = 1024
 """Initialisers of more elements are left out where only types are asked for."""
@@ -172,8 +172,9 @@ def infer(model: ModelProto, positive: frozenset[str] = frozenset()) -> Types:
     An unnamed unknown dimension gets a symbol of its own. Symbols may be 0, but those of some dimensions, by name.
     """
     check_functions(model)
-    inferred, protos, without = _inferred(model, ()), dict[str, TypeProto](), set[str]()
-    while found := _unfit(inferred) - without:
+    protos, without = dict[str, TypeProto](), dict[str, tuple[int, ...]]()
+    inferred = _inferred(model, without)
+    while found := {o: axes for o, axes in _wrong(model, inferred).items() if o not in without}:
         without |= found
         inferred = _inferred(model, without)
     graph = inferred.graph
@@ -194,12 +195,16 @@ def infer(model: ModelProto, positive: frozenset[str] = frozenset()) -> Types:
     return types
 
 
-def _inferred(model: ModelProto, without: Collection[str]) -> ModelProto:
-    """The model with what onnx infers; nothing about the extents of some values."""
+def _inferred(model: ModelProto, without: Mapping[str, tuple[int, ...]]) -> ModelProto:
+    """The model with what onnx infers; nothing about some axes of some values."""
     bare = skeleton(model)
     for value in (*bare.graph.input, *bare.graph.output, *bare.graph.value_info):
         for d in value.type.tensor_type.shape.dim:
             if d.dim_value < 0:  # some exporters mark unknown extents so, and inference counts with them
+                d.ClearField("dim_value")
+    for value in (*bare.graph.output, *bare.graph.value_info) if without else ():
+        for d in value.type.tensor_type.shape.dim:
+            if d.HasField("dim_value") and not d.dim_value:  # a claim that may come from the same inference
                 d.ClearField("dim_value")
     settle(bare.graph)
     follow = not follows_large_values(bare)
@@ -207,16 +212,20 @@ def _inferred(model: ModelProto, without: Collection[str]) -> ModelProto:
     return infer_shapes(bare, data_prop=follow, valid=True, plain=plain)
 
 
-def _unfit(inferred: ModelProto) -> set[str]:
-    """What is made by poolings that no window fits."""
+def _wrong(model: ModelProto, inferred: ModelProto) -> dict[str, tuple[int, ...]]:
+    """The axes of values that inference gets wrong, as its answer shows."""
     graph = inferred.graph
     shapes = {
         x.name: [d.dim_value if d.HasField("dim_value") else None for d in x.type.tensor_type.shape.dim]
-        for x in (*graph.input, *graph.value_info)
+        for x in (*graph.input, *graph.value_info, *graph.output)
     }
-    inside = {f.name: f.node[0] for f in inferred.functions if f.domain == DOMAIN}
-    every = ((n, inside.get(n.op_type, n) if n.domain == DOMAIN else n) for n in graph.node)
-    return {n.output[0] for n, own in every if unfit(own, shapes.get(n.input[0], ()) if n.input else ())}
+    found = dict[str, tuple[int, ...]]()
+    for node in model.graph.node:
+        if node.input and unfit(node, shapes.get(node.input[0], ())):
+            found.update(dict.fromkeys((o for o in node.output if o), window_axes(node)))
+    for node in attending(model.graph.node, model):
+        found |= miscounted(node, shapes)
+    return found
 
 
 def captured(node: NodeProto) -> list[str]:

@@ -36,7 +36,7 @@ from eqsat.onnx.ops.custom import SEPARATOR, told
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
 from eqsat.onnx.sizes import Sizes, as_parameter, asked_for, inhabited, size_array, sizes_of
 from eqsat.onnx.slice import cleared, settled
-from eqsat.onnx.trust import inferred_in, unfit
+from eqsat.onnx.trust import attending, inferred_in, miscounted, unfit
 
 VARIADIC = OpSchema.FormalParameterOption.Variadic
 FOLD = 64
@@ -292,6 +292,15 @@ class _Reader:
             )
         except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
             return  # the first inference accepted the model; nothing more is known then
+        shapes: dict[str, Sequence[object]] = {n: x.shape for n, x in read.items()}
+        shapes |= {
+            n: [d.dim_value if d.HasField("dim_value") else None for d in x.tensor_type.shape.dim]
+            for n, x in found.items()
+        }
+        for one in attending([node], self.model):
+            for name, axes in miscounted(one, shapes).items():
+                for k in axes:
+                    found[name].tensor_type.shape.dim[k].Clear()
         for name, proto in found.items():
             self.types.refine(name, proto)
 

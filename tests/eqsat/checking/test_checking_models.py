@@ -302,6 +302,20 @@ def test_sizes_are_chosen_that_can_be_halved() -> None:
     assert found.difference is not None and found.count("neither") == 0
 
 
+def test_sizes_are_chosen_that_are_equal() -> None:
+    """Inputs with names of their own: only where these are equal, and multiples of 12, does the original run."""
+
+    def side(last: list[int]) -> ModelProto:
+        nodes = [N("Add", ["x", "z"], ["s"]), N("Reshape", ["s", "heads"], ["b"])]
+        ends = [("x", F, ["N", "W"]), ("z", F, ["M", "V"])], [("y", F, [None] * 3)]
+        made = [*nodes, N("Transpose", ["b"], ["y"], perm=last)]
+        return model(made, *ends, {"heads": np.array([0, 12, -1])})
+
+    assert check_models(side([1, 0, 2]), side([1, 0, 2])).difference is None
+    found = check_models(side([1, 0, 2]), side([1, 2, 0]))
+    assert found.difference is not None and found.count("neither") == 0
+
+
 def test_sizes_at_which_the_original_breaks_its_own_shapes_say_nothing() -> None:
     """Of 0 rows, a Reshape to (b, t, 8) copies other extents where b and t are 0, and the output is not (b, t, 8)."""
 

@@ -22,6 +22,7 @@ from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
 from eqsat.models.guarded import check_model  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.call import Call, Declined  # noqa: E402
+from eqsat.onnx.infer import infer  # noqa: E402
 from eqsat.onnx.ops.table import apply  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.slice import taken  # noqa: E402
@@ -498,3 +499,52 @@ def test_layouts_move_through_the_parts_of_an_axis_of_unknown_size(given: bool, 
     feeds = case.feeds({"x": (2, total, unit)})
     for a, b in zip(run_session(session(model), feeds), run_session(session(found.model), feeds), strict=True):
         assert a.shape == b.shape and np.array_equal(a, b)
+
+
+def _attention(inside: str, rank: int) -> tuple[ModelProto, dict[str, Any]]:
+    """Attention between transposes whose values have an open width: at rank 3 of its result, else of its scores."""
+    wide = ["b", "t", "w"] if rank == 3 else ["b", 2, "t", "w"]
+    given = [1, 5, 6] if rank == 3 else [1, 2, 5, 3]
+    made = ["o"] if rank == 3 else ["a", "", "", "o"]
+    heads = {"q_num_heads": 2, "kv_num_heads": 2} if rank == 3 else {}
+    node = helper.make_node("Attention", ["q", "k", "v"], made, **heads)
+    functions: list[onnx.FunctionProto] = []
+    shown = helper.make_tensor_value_info("o", FLOAT, [None] * rank)
+    if inside == "function":
+        own = [helper.make_opsetid("", 23)]
+        functions.append(helper.make_function("own", "Attend", ["q", "k", "v"], ["o"], [node], own))
+        node = helper.make_node("Attend", ["q", "k", "v"], ["o"], domain="own")
+    if inside == "If":
+        bodies = {n: helper.make_graph([node], n, [], [shown]) for n in ("then_branch", "else_branch")}
+        node = helper.make_node("If", ["c"], ["o"], **bodies)
+    perm = [2, 0, 1] if rank == 3 else [3, 0, 1, 2]
+    nodes = [node, helper.make_node("Transpose", ["o"], ["n"], perm=perm), helper.make_node("Neg", ["n"], ["y"])]
+    sizes = {"q": given, "k": given, "v": wide}
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in sizes.items()]
+    ends += [helper.make_tensor_value_info("c", BOOL, [])] * (inside == "If")
+    graph = helper.make_graph(nodes, "g", ends, [helper.make_tensor_value_info("y", FLOAT, [None] * rank)])
+    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10, functions=functions)
+    rng = np.random.default_rng(0)
+    feeds: dict[str, Any] = {n: rng.standard_normal(given).astype(np.float32) for n in sizes}
+    return model, feeds | ({"c": np.array(True)} if inside == "If" else {})
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("inside", ["", "function", "If"])
+@pytest.mark.parametrize("said", [False, True])
+def test_attention_of_open_sizes_is_not_empty(inside: str, rank: int, said: bool) -> None:
+    """onnx.shape_inference counts with 0 for a width that it does not know; so do the shapes that it left in models."""
+    model, feeds = _attention(inside, rank)
+    given = shape_inference.infer_shapes(model, data_prop=True) if said else model
+    known = infer(given).modelled("o")
+    assert known is not None and all(not isinstance(d, int) or d > 0 for d in known[0])
+    if inside == "If":
+        return  # onnxruntime holds on to the wrong shape there
+    wanted = run_session(session(model), feeds)[0]
+    assert wanted.size
+    for other in (write(read(given)), front.optimize(given, checked=False).model, front.optimize(given).model):
+        for value in other.graph.output:
+            value.type.tensor_type.ClearField("shape")
+        found = run_session(session(other), feeds)[0]
+        assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-6)
