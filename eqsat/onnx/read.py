@@ -34,7 +34,7 @@ from eqsat.onnx.infer import Types, infer
 from eqsat.onnx.islands import islands, node_inputs
 from eqsat.onnx.ops.custom import SEPARATOR, told
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
-from eqsat.onnx.sizes import Sizes, as_parameter, asked_for, inhabited, size_array, sizes_of
+from eqsat.onnx.sizes import MOST, Sizes, as_parameter, asked_for, inhabited, size_array, sizes_of
 from eqsat.onnx.slice import cleared, settled
 from eqsat.onnx.trust import attending, inferred_in, miscounted, unfit
 
@@ -355,12 +355,12 @@ class _Reader:
             name, source = node.input[slot], x.node
             if name in self.sizes:
                 values[slot] = self.sizes[name]
-            elif isinstance(source, Constant) and source.array.size <= FOLD and source.array.dtype.kind in "iu":
+            elif isinstance(source, Constant) and source.array.size <= MOST and source.array.dtype.kind in "iub":
                 values[slot] = np.asarray(source.array.astype(object), object)
         symbolic = any(n in self.sizes for n in node.input) or node.op_type == "Shape"
         made = sizes_of(call, values) if symbolic else None
         known = self.types.modelled(node.output[0])
-        if made is not None and made.size <= FOLD and known is not None and len(known[0]) == made.ndim:
+        if made is not None and made.size <= MOST and known is not None and len(known[0]) == made.ndim:
             made = size_array(list(made.reshape(-1))).reshape(made.shape)
             self.sizes[node.output[0]] = made
             return made

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import div, least
+from eqsat.ir.flat.sizes import Size, div, least, leaves_room, total
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, as_dim
 from eqsat.ir.terms.term import Term
@@ -18,6 +20,8 @@ from eqsat.onnx.ops.views import extents
 from eqsat.onnx.slice import taken
 
 Sizes = np.ndarray[Any, np.dtype[np.object_]]
+MOST = 64
+"""Tensors of more elements are no shapes."""
 
 
 def size_array(items: Sequence[Any]) -> Sizes:
@@ -63,12 +67,57 @@ def _value(call: Call, values: Mapping[int, Sizes]) -> Sizes | None:
     if op == "ReduceProd":
         total = size_array([t.product([t.as_index(v) for v in x.reshape(-1)])])
         return total if call.get("keepdims", 1) else total.reshape(())
-    if op in ("Add", "Sub", "Mul", "Div") and len(values) == 2:
-        function = {"Add": t.add, "Sub": t.sub, "Mul": t.mul, "Div": _quotient}[op]
-        left, right = np.broadcast_arrays(x, values[1])
-        pairs = zip(left.reshape(-1), right.reshape(-1), strict=True)
-        return size_array([function(t.as_index(a), t.as_index(b)) for a, b in pairs]).reshape(left.shape)
+    if op in ELEMENTWISE:
+        return reduce(lambda a, b: _broadcast(ELEMENTWISE[op], a, b), values.values())
+    if op == "Where":
+        return _broadcast(lambda chosen, a, b: a if _whole(chosen) else b, x, values[1], values[2])
+    if op == "Expand":
+        wanted = [_whole(n) for n in call.attrs["shape"]]
+        return np.broadcast_to(x, np.broadcast_shapes(wanted, x.shape)) if prod(wanted) <= MOST else None
     return None
+
+
+def _broadcast(function: Callable[..., Any], *operands: Sizes) -> Sizes:
+    every = np.broadcast_arrays(*operands)
+    return size_array([function(*row) for row in zip(*(x.reshape(-1) for x in every), strict=True)]).reshape(
+        every[0].shape
+    )
+
+
+def _whole(n: Any) -> int:
+    found = _plain(n)
+    if isinstance(found, Term):
+        raise Declined("sizes", f"{n} is no number")
+    return int(found)
+
+
+def _size(n: Any) -> Size:
+    found = _plain(n)
+    return as_size(as_dim(found)) if isinstance(found, Term) else int(found)
+
+
+def _most(a: Any, b: Any) -> Any:
+    """The larger one of two sizes, where that is certain."""
+    x, y = _size(a), _size(b)
+    if leaves_room(x, y):
+        return b
+    if leaves_room(y, x):
+        return a
+    raise Declined("Max", f"{a} may be less than {b}, and more")
+
+
+def _least(a: Any, b: Any) -> Any:
+    return b if _most(a, b) is a else a
+
+
+def _equal(a: Any, b: Any) -> int:
+    """Whether two sizes are equal, where that is certain."""
+    x, y = _size(a), _size(b)
+    if leaves_room(x, y) and leaves_room(y, x):
+        return 1
+    if leaves_room(total(x, 1), y) or leaves_room(total(y, 1), x):
+        return 0
+    raise Declined("Equal", f"{a} may be {b}, or not")
 
 
 def _quotient(a: Term, b: Term) -> Term:
@@ -77,6 +126,17 @@ def _quotient(a: Term, b: Term) -> Term:
     if quotient is None:
         raise Declined("Div", f"{a} does not divide by {b}")
     return t.as_index(as_extent(quotient))
+
+
+ELEMENTWISE: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": lambda a, b: t.as_index(a) + t.as_index(b),
+    "Sub": lambda a, b: t.as_index(a) - t.as_index(b),
+    "Mul": lambda a, b: t.as_index(a) * t.as_index(b),
+    "Div": lambda a, b: _quotient(t.as_index(a), t.as_index(b)),
+    "Max": _most,
+    "Min": _least,
+    "Equal": _equal,
+}
 
 
 def _plain(v: Any) -> Any:

@@ -96,11 +96,11 @@ def _written(drawn: Drawn) -> list[str]:
 
 @pytest.mark.parametrize("part", range(2))
 def test_random_models(part: int) -> None:
-    """70 models, in two parts that may run side by side."""
+    """50 models, in two parts that may run side by side."""
     used: Counter[tuple[str, int]] = Counter()
-    first = START + 35 * part
-    assert list(failures(range(first, first + 35), used)) == []
-    assert len({op for op, _ in used}) > 75
+    first = START + 25 * part
+    assert list(failures(range(first, first + 25), used)) == []
+    assert len({op for op, _ in used}) > 60
 
 
 @pytest.mark.slow
@@ -203,7 +203,7 @@ def spoiled(model: ModelProto, name: str, op: str, rank: int, **attrs: Any) -> M
 
 def test_the_comparison_notices_other_shapes_types_and_values() -> None:
     tried = noticed = 0
-    for seed in range(12):
+    for seed in range(6):
         drawn = draw(seed)
         if drawn is None:
             continue
@@ -218,7 +218,7 @@ def test_the_comparison_notices_other_shapes_types_and_values() -> None:
             noticed += bool(first.size and np.any(first)) and bool(
                 differences(drawn, spoiled(drawn.model, output.name, "Neg", first.ndim))
             )
-    assert tried > 10 and noticed == tried
+    assert tried > 5 and noticed == tried
 
 
 def _squeeze(c: Call) -> Any:

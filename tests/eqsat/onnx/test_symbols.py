@@ -325,3 +325,54 @@ def test_a_size_that_a_later_tensor_has(opset: int, kept: bool) -> None:
         feeds = {"x": np.ones((2, b), np.float32), "row": np.arange(-2, 2, dtype=np.float32)[None]}
         for wanted, made in zip(*(run_session(session(m), feeds) for m in (model, found.model)), strict=True):
             assert np.array_equal(wanted, made) and wanted.shape == made.shape
+
+
+COMPUTED: dict[str, tuple[list[Node], dict[str, Any]]] = {
+    "Max": ([("Max", "n m", "k", {})], {}),
+    "Max of what is more": ([("Mul", "n two", "d", {}), ("Max", "d m", "d2", {}), ("Div", "d2 two", "k", {})], {}),
+    "Min": ([("Add", "n two", "d", {}), ("Min", "d m", "k", {})], {}),
+    "Where": ([("Equal", "n minus", "e", {}), ("Where", "e two n", "k", {})], {}),
+    "Where, of equals": ([("Equal", "n m", "e", {}), ("Where", "e m two", "k", {})], {}),
+    "Where, of more": ([("Add", "n two", "d", {}), ("Equal", "n d", "e", {}), ("Where", "e two n", "k", {})], {}),
+    "Where, of a constant": ([("Where", "yes n two", "k", {})], {"yes": np.array([True])}),
+    "Expand": ([("Expand", "n one", "k", {})], {}),
+}
+
+
+def with_a_computed_size(steps: list[Node], more: dict[str, Any]) -> Any:
+    """Transposes there and back around a Reshape to (k, 6, 4), where k is counted from N."""
+    nodes: list[Node] = [
+        ("Shape", "x", "s", {}), ("Gather", "s zero", "n", {}),
+        ("Shape", "z", "s2", {}), ("Gather", "s2 zero", "m", {}),
+        *steps, ("Concat", "k rest", "shape", {"axis": 0}), ("Transpose", "x", "t", {"perm": [0, 2, 1]}),
+        ("Reshape", "t shape", "r", {}), ("Transpose", "r", "u", {"perm": [0, 2, 1]}), ("Add", "u z", "y", {}),
+    ]  # fmt: skip
+    numbers = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "minus": np.array([-1])}
+    ends: tuple[Ends, Ends] = {"x": ["N", 4, 6], "z": ["N", 4, 6]}, {"y": [None, 4, 6]}
+    return model(nodes, *ends, {**numbers, "rest": np.array([6, 4]), **more})
+
+
+@pytest.mark.parametrize("case", COMPUTED)
+def test_sizes_that_are_chosen(case: str) -> None:
+    """What exporters write where shapes are broadcast: the larger one of two sizes that are equal, and the like."""
+    m = with_a_computed_size(*COMPUTED[case])
+    found = eq.onnx.optimize(m)
+    assert [n.op_type for n in found.model.graph.node] == ["Add"], found.notes
+    for n in (1, 3):
+        feeds = {k: np.random.default_rng(n).standard_normal((n, 4, 6)).astype("f4") for k in "xz"}
+        assert np.array_equal(run(m, feeds)[0], run(found.model, feeds)[0])
+
+
+@pytest.mark.parametrize("step", ["Max", "Min", "Equal"])
+def test_sizes_that_are_not_certain_stay(step: str) -> None:
+    """N may be less than 2, and more; and it may be 2."""
+    steps: dict[str, list[Node]] = {
+        "Max": [("Max", "n two", "k", {})],
+        "Min": [("Min", "n two", "k", {})],
+        "Equal": [("Equal", "n two", "e", {}), ("Where", "e m one", "k", {})],
+    }
+    m = with_a_computed_size(steps[step], {})
+    found = eq.onnx.optimize(m)
+    assert step in [n.op_type for n in found.model.graph.node]
+    feeds = {k: np.random.default_rng(2).standard_normal((2, 4, 6)).astype("f4") for k in "xz"}
+    assert np.array_equal(run(m, feeds)[0], run(found.model, feeds)[0])

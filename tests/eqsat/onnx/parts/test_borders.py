@@ -286,12 +286,12 @@ def differences(seeds: range, changed: list[int]) -> Iterator[str]:
             yield f"seed {seed}: {error}\n{onnx.printer.to_text(model)}"
 
 
-@pytest.mark.parametrize("seed", some_of(range(4), 2))
+@pytest.mark.parametrize("seed", some_of(range(4), 1))
 def test_random_branchings(seed: int) -> None:
     assert list(differences(range(seed, seed + 1), [])) == []
 
 
-@pytest.mark.parametrize("seed", some_of(range(4), 2))
+@pytest.mark.parametrize("seed", some_of(range(4), 1))
 def test_orders_at_borders_are_undone(seed: int) -> None:
     """Values at borders in orders that are good for nothing."""
     detour(seed)
