@@ -408,13 +408,14 @@ def _written(
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
     from eqsat.extraction.polynomials import without_size_notes
-    from eqsat.onnx.quantised import Lost, keep_on_numbers
+    from eqsat.onnx.quantised import Lost, between_floats, keep_on_numbers
     from eqsat.onnx.stand_ins import compared_with_stand_ins
 
     before, program = source.model, source.program
     try:
         result, after, found = _repeated(source, first, engine)
         keep_on_numbers(before, after)
+        after = after if after is before else between_floats(after)
         remark = ""
     except CheckFailure as error:
         wrong = Difference(error.operation, error.problem)

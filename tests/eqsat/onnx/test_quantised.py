@@ -1,5 +1,6 @@
 """Operators between DequantizeLinear and QuantizeLinear stay there: runtimes compute them on quantised numbers."""
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -9,15 +10,18 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+import onnx
+import onnxruntime
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from seeds import some_of
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
+from eqsat.models.guarded import check_model
 from eqsat.models.package import run_session, session
 from eqsat.nets import conv_chain
 from eqsat.onnx import quantised
-from eqsat.onnx.quantised import lost, values_on_numbers
+from eqsat.onnx.quantised import between_floats, lost, values_on_numbers
 
 pytestmark = pytest.mark.onnx
 
@@ -229,3 +233,76 @@ def test_transposes_go_through_blocks(op: str, extent: int, block: int, open_: b
     feeds = {"x": rows.integers(0, 60, (extent, 3, 5)).astype("float32" if op == "QuantizeLinear" else "uint8")}
     one, two = (run_session(session(m), feeds)[0] for m in (model, found.model))
     assert np.array_equal(one, two)
+
+
+BETWEEN = """
+    <ir_version: 8, opset_import: ["": 17]>
+    g (float[2, 6, 5, 8] x) => (float[2, 4, 6, 5] y)
+    <float s = {0.05}, int8 z = {3}, float s2 = {0.02}, int8 zero = {0}> {
+        q0 = QuantizeLinear(x, s, z)
+        d0 = DequantizeLinear(q0, s, z)
+        a = Softmax<axis = -1>(d0)
+        q = QuantizeLinear(a, s, z)
+        t = Transpose<perm = [0, 3, 1, 2]>(q)
+        %s
+        v = DequantizeLinear(w, s2, zero)
+        c = Conv(d, v)
+        q3 = QuantizeLinear(c, s, z)
+        y = DequantizeLinear(q3, s, z)
+    }
+"""
+
+
+def between(rest: str) -> ModelProto:
+    """A Transpose of int8 numbers between a Softmax and a Conv."""
+    made = parser.parse_model(BETWEEN % rest)
+    weights = np.random.default_rng(0).integers(-99, 99, (4, 8, 1, 1)).astype(np.int8)
+    made.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    return made
+
+
+TURNED = {
+    "a transpose": "d = DequantizeLinear(t, s, z)",
+    "read twice": "d1 = DequantizeLinear(t, s, z) d2 = DequantizeLinear(t, s, z) d = Max(d1, d2)",
+    "two moves": """u = Transpose<perm = [0, 1, 3, 2]>(t) u2 = Transpose<perm = [0, 1, 3, 2]>(u)
+                    d = DequantizeLinear(u2, s, z)""",
+}
+STAY = {
+    "another scale": "d = DequantizeLinear(t, s2, z)",
+    "numbers are read": """e = DequantizeLinear(t, s, z) k = Cast<to = 1>(t) d = Add(e, k)""",
+}
+
+
+def as_run(made: ModelProto, path: Path) -> list[str]:
+    """The operators that onnxruntime makes of a model."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(path), 4
+    onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return [n.op_type for n in onnx.load(path).graph.node]
+
+
+@pytest.mark.parametrize("case", TURNED)
+def test_moves_of_int8_are_between_floats(case: str, tmp_path: Path) -> None:
+    """onnxruntime computes nothing on numbers around a move that it sees between the two nodes."""
+    before = between(TURNED[case])
+    after = between_floats(before)
+    check_model(after)
+    assert [n.op_type for n in after.graph.node].count("QuantizeLinear") == 4
+    assert case == "read twice" or "QLinearConv" in as_run(after, tmp_path / "run.onnx")
+    x = np.random.default_rng(1).standard_normal((2, 6, 5, 8)).astype(np.float32)
+    assert np.array_equal(*(run_session(session(m), {"x": x})[0] for m in (before, after)))
+    assert between_floats(after) is after
+
+
+def test_results_of_int8_are_computed_on_numbers(tmp_path: Path) -> None:
+    """The search moves numbers, not floats: what is written is run on numbers all the same."""
+    found = eq.onnx.optimize(between(TURNED["two moves"]), objective="bytes")
+    assert found.model is not found.source and {"QLinearConv", "QLinearSoftmax"} <= {
+        *as_run(found.model, tmp_path / "m")
+    }
+
+
+@pytest.mark.parametrize("case", STAY)
+def test_moves_of_int8_that_others_read_stay(case: str) -> None:
+    before = between(STAY[case])
+    assert between_floats(before) is before
