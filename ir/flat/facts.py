@@ -95,6 +95,11 @@ def is_injective(m: Map) -> bool | None:
 
     >>> is_injective(from_digits(9, [digit(3, 2), digit(3, 1)]))
     False
+    >>> from eqsat.ir.flat.sizes import size_of
+    >>> from eqsat.ir.terms import term as t
+    >>> n = size_of(t.sym("N"))
+    >>> is_injective(from_digits(mul(6, n), [digit(n, 6), digit(4, 1)]))
+    True
     """
     if isinstance(m, TermMap):
         return None
@@ -107,9 +112,25 @@ def is_injective(m: Map) -> bool | None:
         return False
     known = numbers([part for move in active for part in move])
     if known is None:
-        return None
+        return _beyond_each_other(active) or None
     moves = sorted((abs(stride), count) for stride, count in zip(known[::2], known[1::2], strict=True))
     return apart(moves)
+
+
+def _beyond_each_other(moves: Sequence[tuple[Size, Size]]) -> bool:
+    """Whether steps (stride, positions) can stand in an order in which each is no shorter than all of the one below."""
+    rest = [(stride if at_most(1, stride) else mul(-1, stride), count) for stride, count in moves]
+    if not all(at_most(1, stride) for stride, _ in rest):
+        return False
+    while rest:
+        for k, (stride, count) in enumerate(rest):
+            others = rest[:k] + rest[k + 1 :]
+            if all(at_most(mul(stride, count), other) for other, _ in others):
+                rest = others
+                break
+        else:
+            return False
+    return True
 
 
 @lru_cache(maxsize=1 << 14)
