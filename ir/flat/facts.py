@@ -13,7 +13,7 @@ import numpy as np
 from eqsat.ir.flat.map import Digit, FlatMap, canonical, digit, from_digits, identity
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.recognise import Rows
-from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, numbers
+from eqsat.ir.flat.sizes import Size, at_most, common, div, mul, number, numbers, total
 from eqsat.ir.flat.table import Lookup, Map, TableMap, rows_in
 from eqsat.ir.flat.table_facts import apart, table_injective, table_inverse
 from eqsat.ir.flat.tabled import tabled
@@ -34,15 +34,14 @@ def inverse(m: Map) -> Map | None:
     chain = _chain(m)
     if chain is None or m.n_in == 0:
         return None if chain is None else m
-    offset: Size | None = 0
+    offset: Size = 0
     digits: list[Digit] = []
     for d, weight in reversed(chain):
         back = weight
         if not at_most(0, d.stride):
-            last, back = add(d.extent, -1), mul(-1, weight)
-            offset = None if offset is None or last is None else add(offset, mul(weight, last))
+            offset, back = total(offset, mul(weight, total(d.extent, -1))), mul(-1, weight)
         digits.append(digit(d.extent, back))
-    return None if offset is None else from_digits(m.n_out, digits, offset)
+    return from_digits(m.n_out, digits, offset)
 
 
 def _chain(m: FlatMap) -> list[tuple[Digit, Size]] | None:
