@@ -70,13 +70,13 @@ def max_of_min_three(x: Idx, y: Idx, z: Idx, w: Idx, v: Idx):
 
 @rule("max-of-clamped", tags=["normal"])
 def max_of_clamped(x: Idx, y: Idx, z: Idx, w: Idx):
-    """A limit from below need not be applied before one from above, where a limit that is as high is applied after it."""
+    """A limit from below need not be applied before one from above, where one that is as high is applied after it."""
     return _max(_min(_max(x, w), z), y), _max(_min(x, z), y), when(w <= y)
 
 
 @rule("min-of-clamped", tags=["normal"])
 def min_of_clamped(x: Idx, y: Idx, z: Idx, w: Idx):
-    """A limit from above need not be applied before one from below, where a limit that is as low is applied after it."""
+    """A limit from above need not be applied before one from below, where one that is as low is applied after it."""
     return _min(_max(_min(x, w), z), y), _min(_max(x, z), y), when(y <= w)
 
 
