@@ -36,7 +36,7 @@ from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind, OpBuilder, can
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.round_trips import MOST_STEPS, SMALL, Chain, formula_of, is_plain
 from eqsat.operators.selections import merged, part, selection_operand_sizes
-from eqsat.operators.stacks import is_selection
+from eqsat.operators.stacks import is_selection, of_kind
 from eqsat.operators.within import labels_of
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import RuleStep, Session
@@ -102,28 +102,14 @@ class Encoded:
 
     def like(self, operator: int) -> Node:
         """A node of the program with the same kind as an operator in normal form, or of which it is a part."""
-        return next(iter(self._alike(operator).values())).node
-
-    def _alike(self, operator: int) -> dict[int, Written]:
-        """The operators of the program with the same kind; of a part of a selection, which counts from another position
-        and so has a kind of its own, selections between as many operands."""
-        kind = self.interned.operators[operator].kind
-        found = self._like.get(kind)
-        if found is None and is_selection(item := self.interned.operators[operator]):
-            others = (self.interned.operators[next(iter(written))] for written in self._like.values())
-            found = next(
-                self._like[x.kind]
-                for x in others
-                if is_selection(x) and len(x.operands) == len(item.operands) and x.kind.dtypes == kind.dtypes
-            )
-        return self._like[kind] if found is None else found
+        return next(iter(of_kind(self._like, self.interned.operators[operator].kind).values())).node
 
     def spelled(self, operator: int) -> Written:
         """A node of the program that is an operator in normal form, or one over other extents of its axes: the one with
         the fewest others, larger ones if there is a choice."""
         if operator in self._spelled:
             return self._spelled[operator]
-        alike = self._alike(operator)
+        alike = of_kind(self._like, self.interned.operators[operator].kind)
         if self._nearest.get(operator, (0, None))[0] != len(alike):
             wanted = self._extents(operator)
 

@@ -6,8 +6,9 @@ read along that axis is a table, and all other axes, of any size, stay as they a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,13 +24,34 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, symbols
-from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot, order_map
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Kind, Slot, order_map
+
+T = TypeVar("T")
 
 
 def is_selection(operator: CanonicalOp) -> bool:
     """Whether an operator in normal form copies cells of two or more operands."""
-    kind = operator.kind
+    return _selects(operator.kind)
+
+
+def _selects(kind: object) -> bool:
     return isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body)
+
+
+def of_kind(known: Mapping[object, T], kind: Kind) -> T:
+    """What is known of operators of a kind. A part of a selection counts from another position, and so has a kind of
+    its own: of that, what is known of selections between as many operands.
+
+    Errors: nothing is known of them (KeyError).
+    """
+    wanted = None if kind in known else _between(kind)
+    found = (x for other, x in known.items() if wanted is not None and _between(other) == wanted)
+    return next(found, None) or known[kind]
+
+
+def _between(kind: object) -> tuple[int, tuple[str, ...]] | None:
+    """How many operands a kind of selection has, and of which dtype."""
+    return (len(nodes_of("load", kind.body)), kind.dtypes) if isinstance(kind, ComputeKind) and _selects(kind) else None
 
 
 def selects(body: Term) -> bool:
