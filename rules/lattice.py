@@ -68,6 +68,18 @@ def max_of_min_three(x: Idx, y: Idx, z: Idx, w: Idx, v: Idx):
     return _max(_max(x, y), _min(_min(z, w), v)), _max(x, y), when(z <= x)
 
 
+@rule("max-of-clamped", tags=["normal"])
+def max_of_clamped(x: Idx, y: Idx, z: Idx, w: Idx):
+    """A limit from below need not be applied before one from above, where one that is as high is applied after it."""
+    return _max(_min(_max(x, w), z), y), _max(_min(x, z), y), when(w <= y)
+
+
+@rule("min-of-clamped", tags=["normal"])
+def min_of_clamped(x: Idx, y: Idx, z: Idx, w: Idx):
+    """A limit from above need not be applied before one from below, where one that is as low is applied after it."""
+    return _min(_max(_min(x, w), z), y), _min(_max(x, z), y), when(y <= w)
+
+
 @rule("min-of-pairs", tags=["normal"])
 def min_of_pairs(x: Idx, y: Idx, z: Idx, w: Idx):
     """The smallest of two pairs need not look at the greater of two ordered values."""
@@ -158,6 +170,18 @@ def min_plus_min(x: Idx, y: Idx, z: Idx, w: Idx):
 def max_plus_max(x: Idx, y: Idx, z: Idx, w: Idx):
     """Maxima that turn at one point, or at neighbouring ones, add up to one."""
     return _max(x, y) + _max(z, w), _max(x + z, y + w), when(x - y - z + w <= 1, x - y - z + w >= -1)
+
+
+@rule("min-minus-shifted", tags=["expansive"])
+def min_minus_shifted(x: Idx, y: Idx, z: Idx, w: Idx):
+    """A minimum without the one of values that are as much less, each, is that much."""
+    return _min(x, y) - _min(z, w), x - z, when(t.compare("eq", x - z, y - w))
+
+
+@rule("max-minus-shifted", tags=["expansive"])
+def max_minus_shifted(x: Idx, y: Idx, z: Idx, w: Idx):
+    """A maximum without the one of values that are as much less, each, is that much."""
+    return _max(x, y) - _max(z, w), x - z, when(t.compare("eq", x - z, y - w))
 
 
 @rule("max-minus-turned", tags=["expansive"])

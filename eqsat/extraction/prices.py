@@ -13,7 +13,7 @@ from eqsat.graph.encode import Encoded
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.operators.interned import Reindex
-from eqsat.operators.selections import is_selection
+from eqsat.operators.stacks import is_selection
 from eqsat.pricing.operators import Origin, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import map_price, view_price

@@ -14,7 +14,7 @@ from eqsat.laws.text import acts, is_direct, need, rules, spelling, spells
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import varying
-from eqsat.operators.selections import is_selection
+from eqsat.operators.stacks import is_selection
 from eqsat.workers.later import afterwards, do_what_is_left
 
 MOST_KEPT = 8

@@ -35,7 +35,8 @@ from eqsat.operators.interned import Form, Hub, Interned, Leaf, Reindex, ValueTy
 from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind, OpBuilder, canonicalise, of_compute
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.round_trips import MOST_STEPS, SMALL, Chain, formula_of, is_plain
-from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
+from eqsat.operators.selections import merged, part, selection_operand_sizes
+from eqsat.operators.stacks import is_selection, of_kind
 from eqsat.operators.within import labels_of
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import RuleStep, Session
@@ -100,15 +101,15 @@ class Encoded:
     _spelled: dict[int, Written] = field(default_factory=dict[int, Written])
 
     def like(self, operator: int) -> Node:
-        """A node of the program with the same kind as an operator in normal form."""
-        return next(iter(self._like[self.interned.operators[operator].kind].values())).node
+        """A node of the program with the same kind as an operator in normal form, or of which it is a part."""
+        return next(iter(of_kind(self._like, self.interned.operators[operator].kind).values())).node
 
     def spelled(self, operator: int) -> Written:
         """A node of the program that is an operator in normal form, or one over other extents of its axes: the one with
         the fewest others, larger ones if there is a choice."""
         if operator in self._spelled:
             return self._spelled[operator]
-        alike = self._like[self.interned.operators[operator].kind]
+        alike = of_kind(self._like, self.interned.operators[operator].kind)
         if self._nearest.get(operator, (0, None))[0] != len(alike):
             wanted = self._extents(operator)
 

@@ -18,7 +18,7 @@ from eqsat.laws.text import answers, apart
 from eqsat.operators.interned import Hub, Interned, Leaf, ViewOf
 from eqsat.operators.moves import is_pointwise
 from eqsat.operators.restrict import is_part
-from eqsat.operators.selections import is_selection
+from eqsat.operators.stacks import is_selection
 
 NODES = ("Leaf", "View", "Hub", "Form")
 LAYOUT_NEEDS = ("need_output_form", "need_operand_form", "need_view_up", "need_view_down")

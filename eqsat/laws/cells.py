@@ -35,6 +35,7 @@ from eqsat.operators.interned import Hub, Interned, ViewOf
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.selections import owners_at
+from eqsat.operators.stacks import is_selection
 
 ALL_CELLS = 1 << 16
 SAMPLES = 2048
@@ -311,8 +312,8 @@ class Sides:
 
     def operator(self, tree: Operated, cells: NDArray) -> Words:
         operator = self.match.interned.operators[self.match.numbers[tree.operator]]
-        if tree.kind == "select":
-            return self._selection(operator, tree, cells)
+        if tree.kind == "select" or (self.match.cut is not None and is_selection(operator)):
+            return self._selection(operator, tree, cells)  # of which a part is another formula
         if not is_pointwise(operator):
             return self._computed(operator, tree, cells)
         digits: dict[int, NDArray] = {}

@@ -18,7 +18,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent
-from eqsat.ir.flat.sizes import Size, add, monomial, mul, total
+from eqsat.ir.flat.sizes import Size, add, leaves_room, mul, total
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.law import (
@@ -153,14 +153,10 @@ def _box(match: Match, h: Expr) -> Size:
             found.append(_size(match, of))
         elif e.op == "takes":
             found.append(match.operator.size(match.operator.outputs[match.numbers["o"]]))
-    numbers = [x for x in found if isinstance(x, int)]
-    if len(numbers) == len(found):
-        return max(numbers, default=0)
-    # Multiples of one size: where a symbol is 0, all are empty.
-    symbolic = [x for x in found if not isinstance(x, int)]
-    if numbers or len({monomial(1, *x.factors) for x in symbolic}) > 1:
+    largest = next((x for x in found if all(leaves_room(other, x) for other in found)), None if found else 0)
+    if largest is None:
         raise NoAnswer("law", "which of some symbolic sizes is the largest is not known")
-    return max(symbolic, key=lambda x: x.coef)
+    return largest
 
 
 def _size(match: Match, of: Expr) -> Size:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from eqsat.index_graph.linear import LARGEST_MODULUS, coprime_split
-from eqsat.ir.layouts.digits import Digit, read_digit
+from eqsat.ir.layouts.digits import Digit, read_digit, static_digit
 from eqsat.ir.ranges.map_bounds import at_least, bounds, exact_quotient, floor_div, merged, modulo
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
@@ -150,6 +151,10 @@ class _Solver:
             return True
         if len(rest) == 1 and rest[0][0] is _ONE and rest[0][1].op == "bitxor":
             return self.cancel_xor(equation, known, rest[0][1])
+        return self.places(equation, known, rest) or self.places(equation, known, _staircases(rest))
+
+    def places(self, equation: _Equation, known: Term, rest: Sequence[tuple[Term, Term]]) -> bool:
+        """Read an equation as its known part and places of a number."""
         parts: list[_Part] = []
         for scale, node in rest:
             part = self.part(scale, node)
@@ -158,12 +163,13 @@ class _Solver:
             parts.append(part)
             known = known + t.distributed(part.coefficient, part.high * -1 if part.falling else part.low)
         ordered = _ordered(parts)
-        if ordered is None:
+        if not ordered:
             return False
         value = equation.value - known
-        units = _mixed_radix(value, ordered)
-        if units is None:
+        read = _mixed_radix(value, ordered)
+        if read is None:
             return False
+        units, remainder = read
         for n, (part, (unit, tight)) in enumerate(zip(ordered, units, strict=True)):
             if n == len(ordered) - 1:
                 reach = t.distributed(part.coefficient, part.extent)
@@ -171,6 +177,7 @@ class _Solver:
             self.learn(part, unit, tight, equation.origin)
         if ordered[0].coefficient is not _ONE:
             self.solution.loose |= equation.origin
+            self.solution.inner.append((_ZERO, remainder))
         return True
 
     def cancel_xor(self, equation: _Equation, known: Term, node: Term) -> bool:
@@ -185,6 +192,8 @@ class _Solver:
     def learn(self, part: _Part, unit: Term, tight: bool, origin: frozenset[int]) -> None:
         value = part.high - unit if part.falling else part.low + unit
         digit = part.digit
+        if not tight:
+            self.solution.inner.append((_term(digit), value))
         if digit.source in self.extents and digit.divisor is _ONE and digit.modulus is None:
             self.solution.values.setdefault(digit.source, merged(value))
             return
@@ -294,18 +303,64 @@ def _ordered(parts: list[_Part]) -> list[_Part] | None:
     return result
 
 
-def _mixed_radix(value: Term, parts: Sequence[_Part]) -> list[tuple[Term, bool]] | None:
-    """The units of parts in order of weight, each with whether the radix is exactly its extent."""
+def _mixed_radix(value: Term, parts: Sequence[_Part]) -> tuple[list[tuple[Term, bool]], Term] | None:
+    """The units of parts in order of weight, each with whether the radix is exactly its extent; and what is left."""
     result: list[tuple[Term, bool]] = []
+    left = modulo(value, parts[0].coefficient)
     for n, part in enumerate(parts):
         if n == len(parts) - 1:
             result.append((floor_div(value, part.coefficient), False))
             break
-        radix = exact_quotient(parts[n + 1].coefficient, part.coefficient)
-        if radix is None or not at_least(radix - part.extent):
+        above = parts[n + 1].coefficient
+        radix = exact_quotient(above, part.coefficient)
+        if radix is not None and at_least(radix - part.extent):
+            unit = modulo(floor_div(value, part.coefficient), radix)
+            result.append((unit, radix is part.extent))
+        elif _below(parts[: n + 1], above):
+            read = _mixed_radix(modulo(value, above), parts[: n + 1])
+            if read is None:
+                return None
+            result, left = read
+        else:
             return None
-        unit = modulo(floor_div(value, part.coefficient), radix)
-        result.append((unit, radix is part.extent))
+    return result, left
+
+
+def _below(parts: Sequence[_Part], weight: Term) -> bool:
+    """Whether the largest sum of parts is below the weight of what follows."""
+    return at_least(weight - 1 - t.linear(0, [(1, t.distributed(p.coefficient, p.extent - 1)) for p in parts]))
+
+
+def _staircases(rest: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
+    """Summands (coefficient, digit) of one source with digits that do not overlap; () where no sum has such digits.
+
+    >>> i = t.var("i")
+    >>> [(str(c), str(x)) for c, x in _staircases([(t.index_const(2), i), (_ONE, i // 4)])]
+    [('2', 'i % 4'), ('9', 'i // 4')]
+    """
+    steps: dict[Term, dict[int, int]] = {}
+    result: list[tuple[Term, Term]] = []
+    for scale, node in rest:
+        digit, c = static_digit(node), t.int_value(scale)
+        if digit is None or c is None:
+            result.append((scale, node))
+            continue
+        mine = steps.setdefault(digit.source, {})
+        mine[digit.weight] = mine.get(digit.weight, 0) + c
+        if digit.radix is not None:
+            above = digit.weight * digit.radix
+            mine[above] = mine.get(above, 0) - c * digit.radix
+    for source, mine in steps.items():
+        weights = sorted(mine)
+        if any(high % low for low, high in pairwise(weights)):
+            return []
+        carried = 0
+        for low, high in zip(weights, [*weights[1:], None], strict=True):
+            carried += mine[low]
+            place = source if low == 1 else t.binary("floordiv", source, low)
+            if carried:
+                result.append((t.index_const(carried), place if high is None else t.binary("mod", place, high // low)))
+            carried *= 1 if high is None else high // low
     return result
 
 

@@ -32,6 +32,7 @@ from eqsat.operators.labels import (
 )
 from eqsat.operators.permutable import is_permutable, permuted
 from eqsat.operators.products import producing, reading
+from eqsat.operators.stacks import selects
 from eqsat.operators.turning import turned_kinds
 
 FEW = 16
@@ -109,20 +110,6 @@ def _all_axes(load: Term) -> bool:
 def is_selection_node(node: Compute) -> bool:
     """Whether a Compute only copies cells of several operands, as a concatenation."""
     return node.combiner is None and node.body.op == "where" and selects(node.body)
-
-
-def selects(body: Term) -> bool:
-    """Whether a formula is a tree of `where` over loads, conditions and coordinates by position."""
-    while body.op == "where":
-        if not _by_position(body.args[1]) or nodes_of("load", body.args[0]):
-            return False
-        body = body.args[2]
-    return _by_position(body)
-
-
-def _by_position(load: Term) -> bool:
-    """Whether a term is the load of a cell whose place no other load tells."""
-    return load.op == "load" and not nodes_of("load", *load.args)
 
 
 class FormMaker:

@@ -21,17 +21,10 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute, symbols
-from eqsat.operators.forms import selects
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 from eqsat.operators.stacks import stacked
 
 MAX_CELLS = 1 << 20
-
-
-def is_selection(operator: CanonicalOp) -> bool:
-    """Whether an operator in normal form copies cells of two or more operands."""
-    kind = operator.kind
-    return isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body)
 
 
 @lru_cache(maxsize=16)

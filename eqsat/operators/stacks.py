@@ -6,8 +6,9 @@ read along that axis is a table, and all other axes, of any size, stay as they a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,11 +24,52 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, symbols
-from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot, order_map
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Kind, Slot, order_map
+
+T = TypeVar("T")
+
+
+def is_selection(operator: CanonicalOp) -> bool:
+    """Whether an operator in normal form copies cells of two or more operands."""
+    return _selects(operator.kind)
+
+
+def _selects(kind: object) -> bool:
+    return isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body)
+
+
+def of_kind(known: Mapping[object, T], kind: Kind) -> T:
+    """What is known of operators of a kind. A part of a selection counts from another position, and so has a kind of
+    its own: of that, what is known of selections between as many operands.
+
+    Errors: nothing is known of them (KeyError).
+    """
+    wanted = None if kind in known else _between(kind)
+    found = (x for other, x in known.items() if wanted is not None and _between(other) == wanted)
+    return next(found, None) or known[kind]
+
+
+def _between(kind: object) -> tuple[int, tuple[str, ...]] | None:
+    """How many operands a kind of selection has, and of which dtype."""
+    return (len(nodes_of("load", kind.body)), kind.dtypes) if isinstance(kind, ComputeKind) and _selects(kind) else None
+
+
+def selects(body: Term) -> bool:
+    """Whether a formula is a tree of `where` over loads, conditions and coordinates by position."""
+    while body.op == "where":
+        if not _by_position(body.args[1]) or nodes_of("load", body.args[0]):
+            return False
+        body = body.args[2]
+    return _by_position(body)
+
+
+def _by_position(load: Term) -> bool:
+    """Whether a term is the load of a cell whose place no other load tells."""
+    return load.op == "load" and not nodes_of("load", *load.args)
 
 
 @dataclass(frozen=True)
-class _Along:
+class Along:
     """The label by which a selection selects; per position there, the operand, and the position in it."""
 
     label: int
@@ -50,7 +92,7 @@ class _Part:
 def stacked(operator: CanonicalOp, maps: Sequence[Map]) -> Map | None:
     """The selection between views by maps, which pad nothing, of one value, as one view; None where the views differ
     beside one axis."""
-    along = _along(operator)
+    along = along_one_axis(operator)
     if along is None:
         return None
     parts: list[_Part] = []
@@ -78,7 +120,7 @@ def stacked(operator: CanonicalOp, maps: Sequence[Map]) -> Map | None:
     return tabled(maps[0].n_in, digits, [*rows, here], 0)
 
 
-def _along(operator: CanonicalOp) -> _Along | None:
+def along_one_axis(operator: CanonicalOp) -> Along | None:
     """The one axis that the formula of a selection computes with, if each operand has one coordinate of it."""
     assert isinstance(operator.kind, ComputeKind)
     body = operator.kind.body
@@ -95,7 +137,7 @@ def _along(operator: CanonicalOp) -> _Along | None:
         if isinstance(source, Table):
             return load_table(source, index)
         assert isinstance(source, int)
-        own = _coordinate(operator, source)
+        own = coordinate(operator, source)
         size = 1 if own is None else operator.labels[own].extent  # axes of extent 1 are no labels
         return index[0] * count + source, (index[0] < 0) | (index[0] >= size) if isinstance(size, int) else None
 
@@ -104,17 +146,17 @@ def _along(operator: CanonicalOp) -> _Along | None:
     if bad is not None and bool(np.any(bad)):
         return None
     read = np.broadcast_to(found, (extent,))
-    return _Along(slots[0], read % count, read // count)
+    return Along(slots[0], read % count, read // count)
 
 
-def _coordinate(operator: CanonicalOp, k: int) -> int | None:
+def coordinate(operator: CanonicalOp, k: int) -> int | None:
     """The label of the one coordinate of an operand."""
     return next((i for i in operator.operands[k] if isinstance(operator.labels[i].name, Coordinate)), None)
 
 
-def _part(operator: CanonicalOp, k: int, m: Map, along: _Along) -> _Part | None:
+def _part(operator: CanonicalOp, k: int, m: Map, along: Along) -> _Part | None:
     """The view of an operand over the labels of the result."""
-    own = _coordinate(operator, k)
+    own = coordinate(operator, k)
     order = [own if i == along.label else i for i in operator.outputs[0]]
     view = [i for i in order if i is not None]
     if sorted(view) != sorted(operator.operands[k]):

@@ -9,8 +9,8 @@ from typing import Literal
 
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
-from eqsat.operators.forms import selects
 from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Label, OpaqueKind
+from eqsat.operators.stacks import selects
 from eqsat.pricing.table import Table
 
 Orders = Sequence[Sequence[int]]

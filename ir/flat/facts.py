@@ -13,7 +13,7 @@ import numpy as np
 from eqsat.ir.flat.map import Digit, FlatMap, canonical, digit, from_digits, identity
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.recognise import Rows
-from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, numbers
+from eqsat.ir.flat.sizes import Size, at_most, common, div, mul, number, numbers, total
 from eqsat.ir.flat.table import Lookup, Map, TableMap, rows_in
 from eqsat.ir.flat.table_facts import apart, table_injective, table_inverse
 from eqsat.ir.flat.tabled import tabled
@@ -34,15 +34,14 @@ def inverse(m: Map) -> Map | None:
     chain = _chain(m)
     if chain is None or m.n_in == 0:
         return None if chain is None else m
-    offset: Size | None = 0
+    offset: Size = 0
     digits: list[Digit] = []
     for d, weight in reversed(chain):
         back = weight
         if not at_most(0, d.stride):
-            last, back = add(d.extent, -1), mul(-1, weight)
-            offset = None if offset is None or last is None else add(offset, mul(weight, last))
+            offset, back = total(offset, mul(weight, total(d.extent, -1))), mul(-1, weight)
         digits.append(digit(d.extent, back))
-    return None if offset is None else from_digits(m.n_out, digits, offset)
+    return from_digits(m.n_out, digits, offset)
 
 
 def _chain(m: FlatMap) -> list[tuple[Digit, Size]] | None:
@@ -95,6 +94,11 @@ def is_injective(m: Map) -> bool | None:
 
     >>> is_injective(from_digits(9, [digit(3, 2), digit(3, 1)]))
     False
+    >>> from eqsat.ir.flat.sizes import size_of
+    >>> from eqsat.ir.terms import term as t
+    >>> n = size_of(t.sym("N"))
+    >>> is_injective(from_digits(mul(6, n), [digit(n, 6), digit(4, 1)]))
+    True
     """
     if isinstance(m, TermMap):
         return None
@@ -107,9 +111,25 @@ def is_injective(m: Map) -> bool | None:
         return False
     known = numbers([part for move in active for part in move])
     if known is None:
-        return None
+        return _beyond_each_other(active) or None
     moves = sorted((abs(stride), count) for stride, count in zip(known[::2], known[1::2], strict=True))
     return apart(moves)
+
+
+def _beyond_each_other(moves: Sequence[tuple[Size, Size]]) -> bool:
+    """Whether steps (stride, positions) can stand in an order in which each is no shorter than all of the one below."""
+    rest = [(stride if at_most(1, stride) else mul(-1, stride), count) for stride, count in moves]
+    if not all(at_most(1, stride) for stride, _ in rest):
+        return False
+    while rest:
+        for k, (stride, count) in enumerate(rest):
+            others = rest[:k] + rest[k + 1 :]
+            if all(at_most(mul(stride, count), other) for other, _ in others):
+                rest = others
+                break
+        else:
+            return False
+    return True
 
 
 @lru_cache(maxsize=1 << 14)

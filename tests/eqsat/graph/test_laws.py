@@ -157,7 +157,7 @@ def test_laws_declared_again_from_outside_do_the_same() -> None:
 @pytest.mark.parametrize(("program", "law"), [(masked, redundant_mask), (with_nothing, neutral_operand)])
 def test_a_law_of_a_user_saves_what_no_other_does(program: Any, law: Law) -> None:
     plain, own = eq.optimize(program()), eq.optimize(program(), rules=[law])
-    assert plain.cost_after == plain.cost_before > own.cost_after
+    assert plain.cost_before >= plain.cost_after > own.cost_after
     assert own.progress.matches[law.name] and law.name in own.explain()
     assert own.checked.count("proved") + own.checked.count("run") == len(own.checked) > 0
     assert any(o.question.startswith(law.name) and o.proof for o in own.obligations)
@@ -287,7 +287,9 @@ def test_parts_of_large_and_symbolic_selections_are_found(shape: Any) -> None:
     assert there.cost_before > there.cost_after == 0
     assert any(o.question.startswith("select-part") and o.proof for o in there.obligations)
     across = eq.optimize(both_.crop(tuple(d // 2 for d in start), shape).relu())
-    assert across.cost_before == across.cost_after
+    rows = across.cost_before // 6  # of one part, read and written: four are joined and two kept; two cut, two joined
+    assert across.cost_before == 6 * rows and across.cost_after == 4 * rows
+    assert not any(o.question.startswith("select-part") and o.proof for o in across.obligations)
 
 
 def test_boxes_of_different_symbols_are_not_compared() -> None:

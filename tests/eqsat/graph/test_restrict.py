@@ -49,7 +49,7 @@ def _searched(y: eq.Tensor, target: str = "onnx") -> Snapshot:
     return last[-1]
 
 
-def _same(before: eq.Tensor, after: eq.Program, feeds: dict[str, np.ndarray[Any, Any]]) -> None:
+def _same(before: eq.Tensor | eq.Program, after: eq.Program, feeds: dict[str, np.ndarray[Any, Any]]) -> None:
     left, right = evaluate_outputs(as_program(before), feeds), evaluate_outputs(after, feeds)
     for name, array in left.items():
         np.testing.assert_allclose(right[name], array, rtol=1e-4, atol=1e-4)
@@ -113,6 +113,64 @@ def test_axes_with_a_meaning_are_not_cut() -> None:
     kind = OpaqueKind("f", "", ("float32",), ("float32",))
     whole = CanonicalOp(kind, (Label("map", 4), Label("fixed", 6, "a")), ((0, 1),), ((0, 1),))
     assert restricted(whole, crop((4, 6), (0, 1), (4, 5))) is None
+
+
+@pytest.mark.parametrize("target", ["c", "onnx"])
+def test_a_window_over_joined_rows_is_the_join_of_their_parts(target: str) -> None:
+    """The last 16 rows of a cache of 128 and a new one: 15 rows are read of the cache."""
+    cache, new = eq.input("cache", (4, 128, 64), "float32"), eq.input("new", (4, 1, 64), "float32")
+    out = eq.concat([cache, new], 1)[:, -16:] * 2
+    with_it, without = eq.optimize(out, target, "bytes"), eq.optimize(out, target, "bytes", rules=WITHOUT)
+    row = 2 * 4 * 4 * 64
+    assert with_it.cost_after == (15 + 16) * row and without.cost_after == (129 + 16) * row
+    assert with_it.checked.difference is None and "concat" in str(with_it.program)
+    rng = np.random.default_rng(0)
+    feeds = {x.name: rng.normal(size=[int(d) for d in x.shape]).astype("float32") for x in (cache, new)}
+    _same(out, with_it.program, feeds)
+
+
+def test_parts_are_taken_at_unknown_sizes() -> None:
+    """Rows of any number: the weights are cut along their columns, and joined rows along theirs."""
+    n = t.sym("N", 1)
+    x = eq.input("x", (n, 64), "float32")
+    q, k, v = eq.split(eq.matmul(x, _random((64, 192))), 3, axis=1)
+    out = q.relu() + k * v
+    with_it, without = eq.optimize(out, "onnx", "bytes"), eq.optimize(out, "onnx", "bytes", rules=WITHOUT)
+    assert with_it.cost_after == 0 < without.cost_after
+    _same(out, with_it.program, _feed((5, 64)))
+    a, b = eq.input("a", (n, 8, 4), "float32"), eq.input("b", (n, 8, 4), "float32")
+    window = eq.concat([a, b], 1)[:, 4:12].exp()
+    result = eq.optimize(window)
+    assert 3 * result.cost_after == 2 * result.cost_before
+    rng = np.random.default_rng(0)
+    _same(window, result.program, {x.name: rng.normal(size=(3, 8, 4)).astype("float32") for x in (a, b)})
+
+
+def test_joined_rows_are_not_cut_where_all_are_needed() -> None:
+    cache, new = eq.input("cache", (4, 128, 64), "float32"), eq.input("new", (4, 1, 64), "float32")
+    whole = eq.concat([cache, new], 1)
+    last: list[Snapshot] = []
+    run(task_of(encode(eq.Program((cache, new), {"a": whole[:, -16:], "b": whole})), "onnx", Limits()), last.append)
+    assert not last[-1].progress.matches.get("restrict")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("lengths", [(5, 4), (4, 1), (2, 3, 2)])
+def test_windows_over_joined_tensors(axis: int, lengths: tuple[int, ...]) -> None:
+    """A window that reads all of them moves no more than their parts and the join of these."""
+    shapes = [(n, 3) if axis == 0 else (2, n) for n in lengths]
+    xs = [eq.input(f"x{k}", shape, "float32") for k, shape in enumerate(shapes)]
+    rng = np.random.default_rng(len(lengths))
+    feeds = {x.name: rng.normal(size=shape).astype("float32") for x, shape in zip(xs, shapes, strict=True)}
+    joined, total = eq.concat(xs, axis), sum(lengths)
+    windows = [(a, b) for a in range(total) for b in range(a + 1, total + 1) if b - a < total]
+    across = [(a, b) for a, b in windows if a < lengths[0] and b > total - lengths[-1]]
+    for a, b in {*windows[::5], *across}:
+        out = joined[(slice(None),) * axis + (slice(a, b),)].exp()
+        result = eq.optimize(eq.Program(xs, {"out": out}), checked=False)
+        _same(eq.Program(xs, {"out": out}), result.program, feeds)
+        if (a, b) in across:
+            assert result.cost_after <= 16 * out.size, (a, b)
 
 
 # -- random programs ---------------------------------------------------------------------------------------------------
