@@ -54,14 +54,15 @@ class Context:
         """The facts that speak of these buffers, of others that such facts speak of, or of memory that they share, and
         all others."""
         reached = {self.root(name) for name in names}
-        near, far = dict[Fact, None](), self.facts
+        near: dict[Fact, None] = {}
+        far: list[Fact] = list(self.facts)
         while True:
             more = [f for f in far if not reached.isdisjoint(map(self.root, f.buffers))]
             if not more:
                 return tuple(f for f in self.facts if f in near), tuple(far)
             near.update(dict.fromkeys(more))
             reached.update(self.root(name) for f in more for name in f.buffers)
-            far = tuple(f for f in far if f not in near)
+            far = [f for f in far if f not in near]
 
     # -- growing and shrinking ----------------------------------------------------------------------------------------
 

@@ -106,11 +106,11 @@ class _Known:
 
     def before_part(self, stmt: Seq, number: int, context: Context) -> Context:
         """What is known before a part of a sequence, found from what was known before the part in front of it."""
-        found, first = context, number
-        while first and (known := self.near.get((id(stmt), first, id(context)))) is None:
+        first = number
+        while first and (id(stmt), first, id(context)) not in self.near:
             first -= 1
-        if first:
-            found = known[0]
+        known = self.near.get((id(stmt), first, id(context)))
+        first, found = (0, context) if known is None else (first, known[0])  # another thread may forget meanwhile
         for k in range(first, number):
             found = after(stmt.parts[k], found)
             self._keep((id(stmt), k + 1, id(context)), found, stmt, context)

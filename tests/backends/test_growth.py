@@ -39,7 +39,8 @@ def chased(number: int) -> Tensor:
 def arguments(y: Tensor) -> dict[str, Any]:
     """Different numbers for each input; positions within 64."""
     rng = np.random.default_rng(3)
-    return {x.name: rng.integers(0, 64, x.shape).astype(x.dtype) for x in as_program(y).inputs}
+    shapes = {x.name: (tuple(map(int, x.shape)), np.dtype(x.dtype)) for x in as_program(y).inputs}
+    return {name: rng.integers(0, 64, shape).astype(dtype) for name, (shape, dtype) in shapes.items()}
 
 
 def kernel_of(y: Tensor) -> eq.Kernel:
