@@ -184,11 +184,7 @@ class Summands(Constants, ABC):
                         state.values[x] for _, x in bare
                     ):
                         return None
-                    skipped = tuple(used)
-
-                    def left() -> Term:
-                        return t.linear(0, [pair for k, pair in enumerate(subject) if k not in skipped])
-
+                    left = placed.without(tuple(used))
                     return at_root(state, constant, left, go) if rest is None else rest(state, left() + constant, go)
                 known = _alone(state.values[k] for k in factors[n])
                 value = None if ops[n] == "prod" else self.bound(wanted[n], state)
@@ -308,6 +304,10 @@ class _Placed:
     def hold(self, values: Iterable[Term]) -> bool:
         """Whether all summands of these values are there, with any coefficients; a number has none."""
         return all(v.op != "const" and all(x in self._cores for _, x in t.linear_parts(v)[1]) for v in values)
+
+    def without(self, used: tuple[int, ...]) -> Callable[[], Term]:
+        """The sum of the others, when it is asked for."""
+        return lambda: t.linear(0, [pair for k, pair in enumerate(self._subject) if k not in used])
 
     def of(self, value: Coefficient) -> Sequence[int]:
         """The summands that may be a term with this coefficient: one with factors is of a product."""
