@@ -25,6 +25,7 @@ from eqsat.backends.c.register_tile import HEADER as TILES
 from eqsat.backends.c.register_tile import Tile, copies_name, round_name
 from eqsat.backends.c.row_prefetch import DEFINITION as PREFETCH
 from eqsat.backends.c.row_prefetch import NextRow, find_next_rows
+from eqsat.backends.c.several import APART, run_function, runs
 from eqsat.backends.c.types import c_type
 from eqsat.backends.c.vector import HEADER
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
@@ -112,12 +113,25 @@ class FunctionPrinter:
 
     def lines(self) -> list[str]:
         params = [f"{kind}{name}" for kind, name in self.signature.types(self.index)]
-        body = self.statement(self.func.body, 1, 0, self.threads > 1)
+        gathers = is_gather(self.func.body)
+        parts = [] if gathers else runs(self.func.body)
+        body = self.runs(parts) if len(parts) > 1 else self.statement(self.func.body, 1, 0, self.threads > 1)
         lines = [*self.head(), f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
-        if is_gather(self.func.body):
+        if gathers:
             self.pieces["scalar"] = SCALAR
             return ["EQSAT_SCALAR", *lines]
         return lines
+
+    def runs(self, parts: Sequence[Seq]) -> list[str]:
+        """Runs of statements, each in a function of its own; the statements that call these."""
+        self.pieces.setdefault("apart", APART)
+        calls: list[str] = []
+        for n, part in enumerate(parts):
+            name = f"{self.name}_run{n}"
+            body = self.statement(part, 1, 0, self.threads > 1)
+            self.pieces[name], call = run_function(name, self.scope, body, self.head())
+            calls.append(f"    {call}")
+        return calls
 
     def head(self) -> list[str]:
         """What stands before the head of a function that runs statements of this one."""

@@ -8,6 +8,7 @@ after:   for r: for k: m = max(m, x[r, k])
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -69,12 +70,16 @@ def find_next_rows(loop: For, func: PrimFunc, simplifier: IndexSimplifier) -> Ma
     found: dict[int, list[NextRow]] = {}
     if rows.extent < 2 or len(nests) < 2:
         return found
+    loads = [(n, _loads(n)) for n in nests]
+    readers = Counter(name for _, those in loads for name in those)
     for name in func.params:
+        if readers[name] < 2:
+            continue
         decl = func.buffer_map[name]
-        read = [n for n in nests if _loads(n, name)]
-        places = [place for n in read for place in _loads(n, name)]
+        read = [n for n, those in loads if name in those]
+        places = [place for _, those in loads for place in those.get(name, [])]
         step, chunk = _step(places, rows.axis), _step(places, loop.axis) if within is not None else 0
-        if len(read) < 2 or not step or chunk is None or decl.dtype == INDEX:
+        if not step or chunk is None or decl.dtype == INDEX:
             continue
         if max(step * rows.extent, chunk * loop.extent) * itemsize(decl.dtype) < FAR:
             continue
@@ -111,10 +116,12 @@ def _nests(stmt: Stmt) -> list[For]:
     return [stmt] if isinstance(stmt, For) else []
 
 
-def _loads(stmt: Stmt, name: str) -> list[Term]:
-    """The places where a nest reads a buffer."""
-    terms = [x for s in statements(stmt) for x in stmt_terms(s)]
-    return [n.args[0] for n in nodes_of("load", *terms) if n.payload == name]
+def _loads(stmt: Stmt) -> dict[object, list[Term]]:
+    """The places where a nest reads buffers, by their names."""
+    found: dict[object, list[Term]] = {}
+    for node in nodes_of("load", *(x for s in statements(stmt) for x in stmt_terms(s))):
+        found.setdefault(node.payload, []).append(node.args[0])
+    return found
 
 
 def _inside(place: Term, row: int, simplifier: IndexSimplifier) -> bool:

@@ -13,7 +13,7 @@ from eqsat.ir.dtypes import INDEX, NDArray, is_int
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, rebuild
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import postorder, substitute
 
 Range = tuple[int, int]
 INDEX_LIMIT = 1 << 40
@@ -73,7 +73,12 @@ class IndexSimplifier:
                 stack.pop()
                 continue
             if is_positional(node):
-                done[node] = node if is_affine(node) else decider().simplify([node], self.facts(node))[0]
+                inner = [] if is_affine(node) else self.read_within(node)
+                missing = [x for x in inner if x not in done]
+                if missing:
+                    stack.extend(missing)
+                else:
+                    done[node] = self._shallow(node, inner)
                 continue
             missing = [a for a in node.args if a not in done]
             if missing:
@@ -83,6 +88,33 @@ class IndexSimplifier:
             same = all(a is b for a, b in zip(args, node.args, strict=True))
             done[node] = node if same else rebuild(node, args)
         return done[term]
+
+    def _shallow(self, node: Term, inner: Iterable[Term]) -> Term:
+        """An index term in normal form, where inner loads, simple already, are values of which nothing is asked."""
+        if is_affine(node):
+            return node
+        names = {load: t.load(f"read#{load.serial}", (), load.dtype) for load in inner}
+        short = substitute(node, names)
+        simple = decider().simplify([short], self.facts(short))[0]
+        return substitute(simple, {name: self._simple[load] for load, name in names.items()})
+
+    def read_within(self, node: Term) -> list[Term]:
+        """The outermost loads in the indices of the outermost loads of a term: of chains `x[y[z[i]]]`, whose terms hold
+        all that is before them, each link is a question by itself. Loads of known contents are left out."""
+        found: dict[Term, None] = {}
+        seen: set[tuple[Term, bool]] = set()
+        stack = [(node, False)]
+        while stack:
+            here = stack.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            x, within = here
+            if x.op == "load" and within and isinstance(x.payload, str) and x.payload not in self.tables:
+                found[x] = None
+            else:
+                stack.extend((a, within or x.op == "load") for a in x.args)
+        return list(found)
 
     def simplify_all(self, terms: Iterable[Term]) -> tuple[Term, ...]:
         """Several terms simplified."""

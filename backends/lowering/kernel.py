@@ -15,7 +15,7 @@ from eqsat.backends.lowering.order import Order, loop_order, tile_transpose
 from eqsat.backends.lowering.positions import positions_in_rows
 from eqsat.backends.lowering.reduce import Reduction, choose_tile
 from eqsat.backends.lowering.rows import ALL, Rows
-from eqsat.backends.lowering.split import Axes, Nest, Policy, Roots, TooManyPieces
+from eqsat.backends.lowering.split import EVIDENCE, Axes, Nest, Policy, Roots, TooManyPieces
 from eqsat.backends.lowering.values import RESULT, Value
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import INDEX, NDArray
@@ -66,7 +66,8 @@ class KernelBuilder:
         """The body, where it is stored, what is applied to a result, what is stored beside; then evidence."""
         after = () if self.after is None else (self.after,)
         beside = [x for other in self.beside for x in (other.flat, other.store)]
-        return (self.flat, self.store, *after, *beside, *(x for c in self.all_claims for x in (c.guard, c.form)))
+        claims = ((c.guard, c.form, t.index_const(n)) for n, c in enumerate(self.all_claims))
+        return (self.flat, self.store, *after, *beside, *(x for claim in claims for x in claim))
 
     def take(self, roots: Roots) -> Roots:
         """Have other roots that mean the same, the first of those given; the rest of these."""
@@ -74,10 +75,10 @@ class KernelBuilder:
         self.flat, self.store, *rest = roots
         if self.after is not None:
             self.after, *rest = rest
-        count = len(self.claims)
-        pairs = zip(self.claims, rest[: 2 * count : 2], rest[1 : 2 * count : 2], strict=True)
+        end = EVIDENCE * len(self.claims)
+        pairs = zip(self.claims, rest[:end:EVIDENCE], rest[1:end:EVIDENCE], strict=True)
         self.claims = [Claim(guard, form, claim.access) for claim, guard, form in pairs]
-        return tuple(rest[2 * count :])
+        return tuple(rest[end:])
 
     @property
     def all_claims(self) -> list[Claim]:
@@ -95,7 +96,7 @@ class KernelBuilder:
             order = loop_order(self.spatial, (), (empty, self.store), self.simplifier)
             return self.pointwise(Nest(self.simplifier, POLICIES[-1], {}, 2), order)
         roots = self.roots()
-        watched = len(roots) - 2 * len(self.all_claims)
+        watched = len(roots) - EVIDENCE * len(self.all_claims)
         order = loop_order(self.spatial, self.reduced, roots, self.simplifier, watched)
         wheres = len(nodes_of("where", self.flat))
         for policy in POLICIES:
@@ -110,10 +111,10 @@ class KernelBuilder:
         raise AssertionError("the last policy has no limit")
 
     def settle(self, evidence: Sequence[Term]) -> None:
-        """Show every claim at one place of the kernel."""
-        for n, claim in enumerate(self.all_claims):
-            if 2 * n < len(evidence):
-                settle(claim, evidence[2 * n], evidence[2 * n + 1], self.simplifier)
+        """Show every claim at one place of the kernel that is not shown around it."""
+        claims = self.all_claims
+        for guard, form, number in zip(*(evidence[n::EVIDENCE] for n in range(EVIDENCE)), strict=True):
+            settle(claims[t.int_value(number) or 0], guard, form, self.simplifier)
 
     def pointwise(self, nest: Nest, order: Order) -> Stmt:
         """Loops around one store."""

@@ -14,7 +14,7 @@ Each is an exact change of index, so any choice is correct; what stays undecided
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,6 +26,11 @@ from eqsat.ir.terms.term import Term, int_value, linear_parts
 from eqsat.ir.terms.walk import postorder, substitute
 
 MAX_CUTS = 128
+"""An axis may be cut at so many places, or where as many pieces as that are allowed in all, as of many operands."""
+MOST_AT_ONCE = 8
+"""Pieces that are made of one axis without halves between."""
+EVIDENCE = 3
+"""The roots of one claim: where it is to be shown, the form that is not negative there, and the claim's number."""
 Roots = tuple[Term, ...]
 Axes = tuple[Term, ...]
 Leaf = Callable[[Roots, Axes], list[Stmt]]
@@ -68,7 +73,7 @@ class Nest:
         self.apart: set[Term] = set()
         """Axes whose tiles must not overlap: what they add to stays from one visit to the next."""
         self.questions = questions
-        """How many of the roots, from the first, may ask for cuts and splits."""
+        """How many of the roots, from the first, may ask for cuts and splits; behind them stands evidence."""
         self.origin: dict[Term, Term] = {}
         """The axis of the order that a digit or a piece is a part of."""
         self.made = 0
@@ -91,8 +96,19 @@ class Nest:
         return axis
 
     def put(self, roots: Roots, axis: Term, value: Term) -> Roots:
-        """The roots with another term for an axis."""
-        return self.simplifier.simplify_all(substitute(r, {axis: value}) for r in roots)
+        """The roots with another term for an axis, without evidence that is shown by that: what is so on a piece is so
+        on all pieces of it, which are then asked about what is open only."""
+        table, first = {axis: value}, self.questions
+        kept = [*self.simplifier.simplify_all(substitute(r, table) for r in roots[:first])]
+        for claim in zip(*(roots[first + n :: EVIDENCE] for n in range(EVIDENCE)), strict=True):
+            guard = self.simplifier.simplify(substitute(claim[0], table))
+            if guard is t.FALSE:
+                continue
+            form = self.simplifier.simplify(substitute(claim[1], table))
+            known = self.simplifier.range(form)
+            if known is None or known[0] < 0:
+                kept += guard, form, *claim[2:]
+        return tuple(kept)
 
     def build(self, order: Axes, roots: Roots, leaf: Leaf, deferred: Axes = ()) -> list[Stmt]:
         """Loops over the axes in order; `leaf` gets the roots at each innermost place, and the deferred axes."""
@@ -143,17 +159,33 @@ class Nest:
         """One nest for each piece of the axis; the last one is of length `last` at least."""
         parts: list[Stmt] = []
         extent = extent_of(axis)
-        for start, stop in zip([0, *cuts], [*cuts, extent], strict=True):
-            start = min(start, stop - last) if stop == extent else start
-            piece = self.fresh(axis, stop - start)
+        bounds = list(zip([0, *cuts], [*cuts, extent], strict=True))
+        bounds[-1] = (min(bounds[-1][0], extent - last), extent)
+        for piece, inside in self.pieces(axis, 0, bounds, roots):
             if axis in self.tiles:
                 self.tiles[piece] = self.tiles[axis]
             if axis in self.least:
                 self.least[piece] = self.least[axis]
             if axis in self.apart:
                 self.apart.add(piece)
-            parts += self.build((piece, *rest), self.put(roots, axis, start + piece), leaf, deferred)
+            parts += self.build((piece, *rest), inside, leaf, deferred)
         return parts
+
+    def pieces(
+        self, axis: Term, offset: int, bounds: Sequence[tuple[int, int]], roots: Roots
+    ) -> Iterator[tuple[Term, Roots]]:
+        """Pieces of an axis that starts at an offset, each with the roots on it: of many, those of each half from the
+        roots on that half, which say less than all."""
+        if len(bounds) <= MOST_AT_ONCE:
+            for start, stop in bounds:
+                piece = self.fresh(axis, stop - start)
+                yield piece, self.put(roots, axis, start - offset + piece)
+            return
+        middle = len(bounds) // 2
+        for half in (bounds[:middle], bounds[middle:]):
+            low, high = min(start for start, _ in half), half[-1][1]
+            whole = self.fresh(axis, high - low)
+            yield from self.pieces(whole, low, half, self.put(roots, axis, low - offset + whole))
 
     def asking(self, roots: Roots) -> Iterable[Term]:
         """The index terms and predicates whose answer may depend on a cut."""
@@ -165,7 +197,7 @@ class Nest:
         for node in self.asking(roots):
             for form in sign_forms(node):
                 cuts |= self.sign_change(axis, form)
-        return cuts if len(cuts) <= MAX_CUTS else set()
+        return cuts if len(cuts) <= max(MAX_CUTS, self.policy.pieces) else set()
 
     def sign_change(self, axis: Term, form: Term) -> set[int]:
         """Between which positions form >= 0 is undecided, as cuts inside of the axis."""

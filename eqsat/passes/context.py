@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.stmt import BufferDecl
@@ -25,6 +26,7 @@ from eqsat.passes.facts import (
     no_negative_zero,
     values_of,
 )
+from eqsat.passes.tight import minus
 from eqsat.proving.prover import Decision
 from eqsat.simplifying.simplify import simplify_term
 
@@ -42,6 +44,25 @@ class Context:
     facts: tuple[Fact, ...] = ()
     roots: Mapping[str, str] = field(default_factory=dict[str, str])
     decls: Mapping[str, BufferDecl] = field(default_factory=dict[str, BufferDecl])
+
+    @cached_property
+    def key(self) -> tuple[tuple[int, ...], ...]:
+        """What tells it from others of the same declarations."""
+        return (tuple(g.serial for g in self.guard), *(fact.key for fact in self.facts))
+
+    def split(self, names: Iterable[str]) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+        """The facts that speak of these buffers, of others that such facts speak of, or of memory that they share, and
+        all others."""
+        reached = {self.root(name) for name in names}
+        near: dict[Fact, None] = {}
+        far: list[Fact] = list(self.facts)
+        while True:
+            more = [f for f in far if not reached.isdisjoint(map(self.root, f.buffers))]
+            if not more:
+                return tuple(f for f in self.facts if f in near), tuple(far)
+            near.update(dict.fromkeys(more))
+            reached.update(self.root(name) for f in more for name in f.buffers)
+            far = [f for f in far if f not in near]
 
     # -- growing and shrinking ----------------------------------------------------------------------------------------
 
@@ -80,19 +101,26 @@ class Context:
             return fact
         if any(load.payload != write.buffer for load in touched):
             return None
+        narrow = len(touched) == 1 and bool(fact.axes) and order is t.TRUE
+        region = written(write, touched[0].args, exactly=True) if narrow else None
+        left = fact.condition if region is None else minus(fact.condition, region)
+        if region is not None and len(conjuncts(left)) <= len(conjuncts(fact.condition)):  # by bounds alone
+            return self._where(fact, left)
         assuming = t.logical_and(*self.guard)
         cells = [CellAccess(write.buffer, tuple(map(frozen, load.args)), fact.condition, fact.axes) for load in touched]
         if all(apart(cell, write, assuming, order) for cell in cells):
             return fact
-        if len(touched) > 1 or not fact.axes or order is not t.TRUE:
-            return None
-        region = written(write, touched[0].args, exactly=True)
         if region is None:
             return None
-        condition = t.logical_and(fact.condition, t.logical_not(region))
-        if len(conjuncts(condition)) > _MOST_CONJUNCTS:  # what is short is proved as it stands
-            condition = simplify_term(condition, {}, assuming if self.guard else None)
-        return replace(fact, condition=condition)
+        if len(conjuncts(left)) > _MOST_CONJUNCTS:  # what is short is proved as it stands
+            left = simplify_term(left, {}, assuming if self.guard else None)
+        return self._where(fact, left)
+
+    def _where(self, fact: Fact, condition: Term) -> Fact | None:
+        """The fact under another condition; None where that never holds."""
+        if condition is fact.condition:
+            return fact
+        return None if condition is t.FALSE else replace(fact, condition=condition)
 
     def without(self, name: str) -> Context:
         """Without facts about a buffer, which ends to exist."""

@@ -8,7 +8,7 @@ before it is written again. Facts are those of the function that has the executi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from eqsat.ir.decide import Proof
@@ -95,7 +95,7 @@ def check_extra(func: PrimFunc, path: Path, condition: Term, added: bool = False
     """
     stmt = at(func.body, path)
     guarded = EMPTY if condition is t.FALSE else If(condition, stmt)
-    fewer = replace(func, body=put(func.body, path, guarded))
+    fewer = put(func.body, path, guarded)
     context = context_at(func, path).under(t.logical_not(condition))
     race = _race(func, path, condition)
     if race is not None:
@@ -112,9 +112,7 @@ def check_extra(func: PrimFunc, path: Path, condition: Term, added: bool = False
     return Harmless(tuple(reordered))
 
 
-def _harmless(
-    fewer: PrimFunc, path: Path, place: Inner, condition: Term, vague: Collection[str]
-) -> Harmless | Difference:
+def _harmless(fewer: Stmt, path: Path, place: Inner, condition: Term, vague: Collection[str]) -> Harmless | Difference:
     """Whether the extra executions of one store make no difference."""
     store, context = place.stmt, place.context
     assert isinstance(store, Store)
@@ -122,10 +120,10 @@ def _harmless(
     unknown = check_values(store.value, context, vague, {own})
     if unknown is None and store.value.op != "hole" and context.simplify(store.value) is own:
         return Harmless()
-    local = _allocated(at(fewer.body, path), store.buffer)
+    local = _allocated(at(fewer, path), store.buffer)
     guard = t.logical_and(t.logical_not(condition), place.condition)
     changed = accesses(store, guard, place.axes)[-1]
-    live = None if local else live_after(fewer.body, path, changed, context.roots)
+    live = None if local else live_after(fewer, path, changed, context.roots)
     if live is None:
         return Harmless()
     found = same_value(store, own, context, _in_any_order(fewer, path))
@@ -149,9 +147,9 @@ def same_value(store: Store, own: Term, context: Context, in_any_order: bool) ->
     return None
 
 
-def _in_any_order(func: PrimFunc, path: Path) -> bool:
+def _in_any_order(body: Stmt, path: Path) -> bool:
     """Whether a loop around a path, or at it, accumulates in any order."""
-    around = [at(func.body, path[:k]) for k in range(len(path) + 1)]
+    around = [at(body, path[:k]) for k in range(len(path) + 1)]
     return any(isinstance(stmt, For) and stmt.reduce for stmt in around)
 
 
@@ -231,7 +229,7 @@ def check_values(
 ) -> Difference | None:
     """Does every load of a term that is not among those `kept` mean a cell that holds a value?
 
-    Where an integer is multiplied by what is known to be 0, it does not matter.
+    Where an integer is multiplied by what is known to be 0, it does not matter; nor where nothing is evaluated.
     """
 
     def product(node: Term) -> Term | None:
@@ -243,7 +241,10 @@ def check_values(
     if not any(str(load.payload) in vague and load not in kept for load in loads(term)):
         return None
     for load, guard in guarded_parts(transform(term, product)):
-        if str(load.payload) in vague and load not in kept and not context.under(guard).holds_value(load, vague):
+        if str(load.payload) not in vague or load in kept:
+            continue
+        here = context.under(guard)
+        if not here.holds_value(load, vague) and here.reachable():
             return Difference(f"{load} may have no value there", {"buffer": load.payload})
     return None
 

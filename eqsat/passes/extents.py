@@ -16,7 +16,7 @@ from eqsat.ir.terms.walk import conjuncts, nodes_of
 from eqsat.passes.cells import has_loads
 from eqsat.passes.context import Context
 from eqsat.passes.flow import context_at, enter_loop
-from eqsat.passes.paths import EMPTY, paths, put, with_body
+from eqsat.passes.paths import EMPTY, Path, changed_while, put, with_body
 from eqsat.passes.simplify import simplify_statements
 
 
@@ -38,18 +38,15 @@ def reduce_loop_extents(func: PrimFunc) -> PrimFunc:
 
 def shrunk(func: PrimFunc) -> PrimFunc:
     """The function with the loops that can be smaller, or itself; its conditions are left as they are."""
-    progress = True
-    while progress:
-        progress = False
-        for path, stmt in paths(func.body):
-            if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
-                continue
-            axis = partial(_axis_like, stmt.axis, func)
-            new = smaller(stmt, needed(stmt.body), enter_loop(stmt, context_at(func, path)), axis)
-            if new is not None:
-                func, progress = with_body(func, put(func.body, path, new)), True
-                break
-    return func
+    return changed_while(func, _shrunk_at)
+
+
+def _shrunk_at(func: PrimFunc, path: Path, stmt: Stmt) -> PrimFunc | None:
+    if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
+        return None
+    axis = partial(_axis_like, stmt.axis, func)
+    new = smaller(stmt, needed(stmt.body), enter_loop(stmt, context_at(func, path)), axis)
+    return None if new is None else with_body(func, put(func.body, path, new))
 
 
 def needed(stmt: Stmt) -> Term:

@@ -22,6 +22,7 @@ from eqsat.passes.cells import CellAccess, accesses, apart, has_loads, loads, re
 from eqsat.passes.context import Context
 from eqsat.passes.facts import Fact, alternatives, excludes_negative_zero, fact_of, is_same, no_negative_zero, over
 from eqsat.passes.fresh import renamed, scope
+from eqsat.passes.mentioned import mentioned
 from eqsat.passes.paths import Path, at
 
 
@@ -56,7 +57,7 @@ def _entry(func: PrimFunc) -> Context:
 class _Known:
     """Answers about statements that were asked about before: passes change little between questions.
 
-    An answer belongs to a statement, by identity, and to all that is known before it.
+    An answer belongs to a statement, by identity, and to all that is known before it of the buffers that it names.
     """
 
     def __init__(self, most: int = 1 << 13) -> None:
@@ -64,6 +65,7 @@ class _Known:
         self.answers: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.entries: dict[tuple[Any, ...], Context] = {}
         self.funcs: dict[int, tuple[PrimFunc, Context]] = {}
+        self.near: dict[tuple[Any, ...], tuple[Context, Stmt, Context]] = {}
 
     def entry(self, roots: dict[str, str], decls: dict[str, BufferDecl]) -> Context:
         """The context of a function's beginning, one object for equal declarations."""
@@ -73,9 +75,26 @@ class _Known:
         return self.entries.setdefault(key, Context(roots=roots, decls=decls))
 
     def ask(self, question: Callable[[Any, Context], Context], stmt: Stmt, context: Context) -> Context:
-        """The answer, found anew where it is not known."""
-        facts = tuple(fact.key for fact in context.facts)
-        key = (question, id(stmt), id(context.decls), tuple(g.serial for g in context.guard), facts)
+        """What is known after a question, found anew where it is not known."""
+        key = (question, id(stmt), id(context))
+        known = self.near.get(key)
+        if known is None:
+            near, far = context.split(mentioned(stmt).names)
+            found = self._answer(question, stmt, replace(context, facts=near) if far else context)
+            known = self._keep(key, replace(found, facts=(*far, *found.facts)) if far else found, stmt, context)
+        return known[0]
+
+    def _keep(
+        self, key: tuple[Any, ...], answer: Context, stmt: Stmt, context: Context
+    ) -> tuple[Context, Stmt, Context]:
+        """Keep an answer to a question about a very statement and context, which live as long as their ids."""
+        if len(self.near) >= self.most:
+            self.near.clear()
+        self.near[key] = found = (answer, stmt, context)
+        return found
+
+    def _answer(self, question: Callable[[Any, Context], Context], stmt: Stmt, context: Context) -> Context:
+        key = (question, id(stmt), id(context.decls), context.key)
         found = self.answers.get(key)
         if found is None:
             if len(self.answers) >= self.most:
@@ -84,6 +103,18 @@ class _Known:
                 answer = question(stmt, context)
             found = self.answers[key] = (answer, stmt, context)  # both live as long as their ids
         return found[0]
+
+    def before_part(self, stmt: Seq, number: int, context: Context) -> Context:
+        """What is known before a part of a sequence, found from what was known before the part in front of it."""
+        first = number
+        while first and (id(stmt), first, id(context)) not in self.near:
+            first -= 1
+        known = self.near.get((id(stmt), first, id(context)))
+        first, found = (0, context) if known is None else (first, known[0])  # another thread may forget meanwhile
+        for k in range(first, number):
+            found = after(stmt.parts[k], found)
+            self._keep((id(stmt), k + 1, id(context)), found, stmt, context)
+        return found
 
 
 _KNOWN = _Known()
@@ -101,9 +132,7 @@ def context_at(func: PrimFunc, path: Path) -> Context:
 def before_child(stmt: Stmt, number: int, context: Context) -> Context:
     """What is known before a child of a statement, from what is known before the statement."""
     if isinstance(stmt, Seq):
-        for part in stmt.parts[:number]:
-            context = after(part, context)
-        return context
+        return _KNOWN.before_part(stmt, number, context)
     if isinstance(stmt, If):
         return context.under(stmt.condition if number == 0 else t.logical_not(stmt.condition))
     return enter_loop(stmt, context) if isinstance(stmt, For) else context

@@ -31,8 +31,12 @@ from eqsat.passes.cells import (
     written,
 )
 from eqsat.passes.fresh import renamed, scope
-from eqsat.passes.mentioned import misses
+from eqsat.passes.mentioned import mentioned, misses
 from eqsat.passes.paths import Path, at
+from eqsat.passes.tight import minus, tight
+
+OFTEN = 8
+"""Up to so many parts of a condition, each write that it comes from asks whether anything is left."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ def _with_axis(region: CellAccess, axis: Term) -> CellAccess:
 
 
 def _where(region: CellAccess, condition: Term) -> CellAccess:
-    return replace(region, condition=t.logical_and(region.condition, condition))
+    return replace(region, condition=tight(t.logical_and(region.condition, condition)))
 
 
 def _through(stmt: Stmt, region: CellAccess) -> CellAccess | None:
@@ -126,7 +130,7 @@ def _through(stmt: Stmt, region: CellAccess) -> CellAccess | None:
     if isinstance(stmt, (Alloc, Alias)):
         return _through(stmt.body, region)
     left = region
-    if isinstance(stmt, For):
+    if isinstance(stmt, For) and region.buffer in mentioned(stmt).reads:
         _through(stmt.body, region)
     if isinstance(stmt, (For, Store)):
         for write in certain_writes(stmt):
@@ -139,7 +143,7 @@ def _either(stmt: If, region: CellAccess) -> CellAccess | None:
     combinations; itself where neither arm writes any of it."""
     test = frozen(stmt.condition)
     arms = [(_where(region, test), stmt.then), (_where(region, t.logical_not(test)), stmt.orelse)]
-    left = [here if arm is None else _through(arm, here) for here, arm in arms]
+    left = [None if here.condition is t.FALSE else here if arm is None else _through(arm, here) for here, arm in arms]
     kept = [end for end in left if end is not None]
     if len(kept) < 2:
         return kept[0] if kept else None
@@ -168,10 +172,19 @@ def _overwritten(region: CellAccess, write: CellAccess) -> CellAccess | None:
     covered = None if differ(write.index, cell) else written(fresh_axes(write), cell)
     if covered is None:
         return region
-    left = t.logical_and(region.condition, t.logical_not(covered))
+    left = minus(region.condition, covered)
     if left is region.condition:
         return region
-    return None if CELLS.prove(t.logical_not(left), None) else replace(region, condition=left)
+    return None if _is_none(left) else replace(region, condition=left)
+
+
+def _is_none(condition: Term) -> bool:
+    """Whether a condition is known never to hold. Of a long one, to which many writes have come that bounds say nothing
+    of, that is asked now and then: what is read later, and what is left at the end, is asked about anyway."""
+    count = len(conjuncts(condition))
+    if condition is t.FALSE or (count > OFTEN and count & (count - 1)):
+        return condition is t.FALSE
+    return bool(CELLS.prove(t.logical_not(condition), None))
 
 
 def _cell(region: CellAccess, witness: Mapping[str, Any] | None) -> tuple[int, ...] | None:

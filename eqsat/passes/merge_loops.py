@@ -20,7 +20,7 @@ from eqsat.passes.effects import Difference
 from eqsat.passes.flow import context_at, entry
 from eqsat.passes.fresh import renamed
 from eqsat.passes.liveness import cell_at
-from eqsat.passes.paths import Path, at, paths, put, tidy, with_body
+from eqsat.passes.paths import Path, at, changed_while, paths, put, tidy, with_body
 
 
 def merge_adjacent_loops(func: PrimFunc, first: Path | None = None) -> PrimFunc:
@@ -41,16 +41,14 @@ def merge_adjacent_loops(func: PrimFunc, first: Path | None = None) -> PrimFunc:
                 f"merge_adjacent_loops of {func.name}", problem.problem, "keep the loops apart", problem.witness
             )
         return with_body(func, _merged_at(func.body, first, *loops))
-    progress = True
-    while progress:
-        progress = False
-        for path, _ in paths(func.body):
-            loops = _adjacent(func.body, path)
-            if loops is not None and _conflict(func, path, *loops) is None:
-                func = with_body(func, _merged_at(func.body, path, *loops))
-                progress = True
-                break
-    return func
+    return changed_while(func, _merged_with_next)
+
+
+def _merged_with_next(func: PrimFunc, path: Path, stmt: Stmt) -> PrimFunc | None:
+    loops = _adjacent(func.body, path) if isinstance(stmt, For) else None
+    if loops is None or _conflict(func, path, *loops) is not None:
+        return None
+    return with_body(func, _merged_at(func.body, path, *loops))
 
 
 def none_merged(func: PrimFunc) -> ScheduleError:

@@ -27,7 +27,7 @@ from eqsat.ir.terms.walk import nodes_of
 from eqsat.passes.cells import loads
 from eqsat.passes.effects import Harmless, check_extra
 from eqsat.passes.mentioned import names_in
-from eqsat.passes.paths import EMPTY, Path, joined, paths, put, with_body
+from eqsat.passes.paths import EMPTY, Path, changed_while, joined, paths, put, with_body
 
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
@@ -45,15 +45,15 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
       for i0 in 16:
         A[i0] = int32(2)
     """
-    progress = True
-    while progress:
-        progress = False
-        for path, stmt in paths(func.body):
-            if has(stmt, Store) and not has(stmt, Assume) and isinstance(check_extra(func, path, t.FALSE), Harmless):
-                func = with_body(func, put(func.body, path, EMPTY))
-                progress = True
-                break
+    func = changed_while(func, _without_idle)
     return with_body(func, without_idle_buffers(func.body))
+
+
+def _without_idle(func: PrimFunc, path: Path, stmt: Stmt) -> PrimFunc | None:
+    """The function without a statement that makes no difference."""
+    if has(stmt, Store) and not has(stmt, Assume) and isinstance(check_extra(func, path, t.FALSE), Harmless):
+        return with_body(func, put(func.body, path, EMPTY))
+    return None
 
 
 def without_idle_buffers(stmt: Stmt) -> Stmt:

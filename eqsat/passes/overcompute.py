@@ -23,7 +23,7 @@ from eqsat.passes.cells import accesses, guarded_parts, has_loads, loads, writte
 from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, check_values, places, vague_buffers
 from eqsat.passes.flow import context_at
-from eqsat.passes.paths import Path, at, is_empty, paths, put, with_body
+from eqsat.passes.paths import Path, at, changed_while, is_empty, paths, put, with_body
 
 
 @dataclass(frozen=True)
@@ -66,29 +66,28 @@ def overcompute(func: PrimFunc, condition: Term | None = None) -> Traded:
     """`remove_branching_through_overcompute` with its reasons: what went, what stays, and why."""
     changed: list[Term] = []
     reordered: list[str] = []
-    refused: dict[tuple[Path, int], tuple[Term, Difference]] = {}
-    progress = True
-    while progress:
-        progress, refused = False, {}
-        for path, stmt in paths(func.body):
-            for number, (test, new) in enumerate(_options(func, path, stmt)):
-                if condition is not None and test is not condition:
-                    continue
-                result = _without(func, path, new, test)
-                if isinstance(result, Difference):
-                    refused[path, number] = (test, result)
-                    continue
-                func, notes = result
+    refused: dict[Path, list[tuple[Term, Difference]]] = {}
+
+    def without(now: PrimFunc, path: Path, stmt: Stmt) -> PrimFunc | None:
+        if not path:
+            refused.clear()  # of the last round are those that stay
+        here = refused[path] = list[tuple[Term, Difference]]()
+        for test, new in _options(stmt):
+            if condition is not None and test is not condition:
+                continue
+            result = _without(now, path, new, test)
+            if not isinstance(result, Difference):
                 changed.append(test)
-                reordered += notes
-                progress = True
-                break
-            if progress:
-                break
-    return Traded(func, tuple(changed), tuple(refused.values()), tuple(reordered))
+                reordered.extend(result[1])
+                return result[0]
+            here.append((test, result))
+        return None
+
+    done = changed_while(func, without)
+    return Traded(done, tuple(changed), tuple(x for those in refused.values() for x in those), tuple(reordered))
 
 
-def _options(func: PrimFunc, path: Path, stmt: Stmt) -> list[tuple[Term, Stmt | tuple[Stmt, Stmt]]]:
+def _options(stmt: Stmt) -> list[tuple[Term, Stmt | tuple[Stmt, Stmt]]]:
     """The branches of a statement itself, also by one part of a condition: the condition, and what would run instead
     (or one of two)."""
     if isinstance(stmt, If) and stmt.orelse is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -36,11 +36,13 @@ def put(stmt: Stmt, path: Path, new: Stmt) -> Stmt:
     return with_children(stmt, parts)
 
 
-def paths(stmt: Stmt, path: Path = ()) -> Iterator[tuple[Path, Stmt]]:
-    """Every statement with its path, outer ones first."""
-    yield path, stmt
+def paths(stmt: Stmt, path: Path = (), *, start: Path = ()) -> Iterator[tuple[Path, Stmt]]:
+    """Every statement with its path, outer ones first; from a path on."""
+    if path >= start:
+        yield path, stmt
     for number, child in enumerate(children(stmt)):
-        yield from paths(child, (*path, number))
+        if (*path, number) >= start[: len(path) + 1]:
+            yield from paths(child, (*path, number), start=start)
 
 
 def is_empty(stmt: Stmt) -> bool:
@@ -49,13 +51,39 @@ def is_empty(stmt: Stmt) -> bool:
 
 
 def tidy(stmt: Stmt) -> Stmt:
-    """Without statements that do nothing, and sequences in sequences; a loop or branch around nothing is nothing."""
+    """Without statements that do nothing, and sequences in sequences; a loop or branch around nothing is nothing.
+
+    What is tidy already is itself: so what was found of it is found again.
+    """
     parts = [tidy(child) for child in children(stmt)]
     if isinstance(stmt, Seq):
-        return seq([part for part in parts if not is_empty(part)])
+        kept = [part for part in parts if not is_empty(part)]
+        if len(kept) < 2 or any(isinstance(part, Seq) for part in kept):
+            return seq(kept)
+        return with_children(stmt, kept)
     return EMPTY if parts and all(is_empty(part) for part in parts) else joined(stmt, parts)
 
 
 def with_body(func: PrimFunc, body: Stmt) -> PrimFunc:
     """The function with another body, tidied."""
     return replace(func, body=tidy(body))
+
+
+def changed_while(func: PrimFunc, change: Callable[[PrimFunc, Path, Stmt], PrimFunc | None]) -> PrimFunc:
+    """The function when a change, which is asked at each statement, outer and earlier ones first, finds nothing more.
+
+    It makes another function, tidied, or None. It is asked again at what it changed, and goes on behind that; what
+    stands before is for another round: so a round asks as often as there are statements and changes.
+    """
+    start: Path = ()
+    done = func
+    while True:
+        for path, stmt in paths(func.body, start=start):
+            new = change(func, path, stmt)
+            if new is not None:
+                func, start = new, path
+                break
+        else:
+            if func is done:
+                return func
+            start, done = (), func

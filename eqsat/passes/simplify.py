@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_access, with_children
 from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, children, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -38,7 +37,7 @@ def simplify_statements(func: PrimFunc) -> PrimFunc:
 def _simplified(stmt: Stmt, context: Context, name: str, sure: bool) -> Stmt:
     """The statement in its context; sure: whether no data decides if it runs."""
     if isinstance(stmt, Store):
-        return replace(stmt, index=tuple(map(context.simplify, stmt.index)), value=context.simplify(stmt.value))
+        return with_access(stmt, [context.simplify(i) for i in stmt.index], context.simplify(stmt.value))
     if isinstance(stmt, Assume):
         return stmt if stmt.condition.lanes > 1 else _checked(stmt, context, name, sure)
     if isinstance(stmt, If):
@@ -82,6 +81,8 @@ def _branch(stmt: If, context: Context, name: str, sure: bool) -> Stmt:
     orelse = EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context.under(t.logical_not(test)), name, sure)
     if tidy(then) == tidy(orelse):
         return then
+    if test is stmt.condition and not is_empty(then) and is_empty(orelse) == (stmt.orelse is None):
+        return with_children(stmt, [then] if stmt.orelse is None else [then, orelse])
     return _either(test, then, orelse)
 
 
@@ -108,7 +109,8 @@ def _sequence(stmt: Seq, context: Context, name: str, sure: bool) -> Stmt:
                 continue
         parts.append(new)
         before.append(known)
-    return seq(parts)
+    same = len(parts) == len(stmt.parts) and all(a is b for a, b in zip(parts, stmt.parts, strict=True))
+    return stmt if same else seq(parts)
 
 
 def merged_branches(first: If, second: If, context: Context) -> If | None:

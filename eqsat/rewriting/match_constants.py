@@ -35,6 +35,15 @@ class Constants:
             return number, slots
         return None
 
+    def bound(self, left: Monomial, state: State) -> Coefficient | None:
+        """The value of a product of constants; None while one of them is open."""
+        value: Coefficient = left[0]
+        for slot in left[1]:
+            if state.values[slot] is UNBOUND:
+                return None
+            value = co.times(value, state.values[slot])
+        return value
+
     def require(self, state: State, left: Monomial, value: Coefficient) -> bool:
         """Add the equation left = value; false where it cannot hold. What is not solved yet is kept pending."""
         waiting = [(left, value)]

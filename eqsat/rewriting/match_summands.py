@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from typing import Any
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.rule import RuleError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -174,13 +175,21 @@ class Summands(Constants, ABC):
             if len(subject) < len(steps):
                 return None
             used: list[int] = []
+            placed = _Placed(subject)
 
             def at(n: int, state: State) -> Found | None:
                 if n == len(steps):
-                    left = t.linear(0, [pair for k, pair in enumerate(subject) if k not in used])
-                    return at_root(state, constant, left, go) if rest is None else rest(state, left + constant, go)
+                    scale = state.values[self.scale]  # a factor of it would make other summands
+                    if (scale is UNBOUND or isinstance(scale, int)) and not placed.hold(
+                        state.values[x] for _, x in bare
+                    ):
+                        return None
+                    left = placed.without(tuple(used))
+                    return at_root(state, constant, left, go) if rest is None else rest(state, left() + constant, go)
                 known = _alone(state.values[k] for k in factors[n])
-                for k, (number, core) in enumerate(subject):
+                value = None if ops[n] == "prod" else self.bound(wanted[n], state)
+                for k in range(len(subject)) if value is None else placed.of(value):
+                    number, core = subject[k]
                     if k in used or (known and not _has_factors(core, known)):
                         continue
                     for coefficient, inner in factorings(number, core, ops[n]):
@@ -210,18 +219,21 @@ class Summands(Constants, ABC):
 
     def _rest_at_root(
         self, bare: Sequence[tuple[int, int]], numbers: Sequence[Monomial]
-    ) -> Callable[[State, int, Term, Go], Found | None]:
+    ) -> Callable[[State, int, Callable[[], Term], Go], Found | None]:
         """What a match at the root leaves of a sum in which `bare` summands are found and `numbers` is the constant."""
         scale = self.scale
 
-        def done(state: State, constant: int, left: Term, go: Go) -> Found | None:
+        def done(state: State, constant: int, left: Callable[[], Term], go: Go) -> Found | None:
             if state.values[scale] is UNBOUND:  # the coefficients are parameters themselves
                 return self.equation((1, (scale,)), 1, state, lambda s2: done(s2, constant, left, go))
             factor = co.to_term(state.values[scale])
-            others = _without(left, [(number * factor, state.values[slot]) for number, slot in bare])
-            if others is None:
+            others = (
+                _without(left(), [(number * factor, state.values[slot]) for number, slot in bare]) if bare else None
+            )
+            if bare and others is None:
                 return None
-            state.rest = lambda new: others + (0 if numbers else constant) + t.mul(factor, new)
+            kept = 0 if numbers else constant  # most matches do not come to what is left
+            state.rest = lambda new: (left() if others is None else others) + kept + t.mul(factor, new)
             for wanted in numbers:
                 return self.equation(wanted, constant, state, go) if constant else None
             return go(state)
@@ -269,6 +281,37 @@ class Summands(Constants, ABC):
             return [value]
         wanted = next((v for (_, ss), v in state.pending if any(u in ss for u in unknown)), None)
         return co.divisors(wanted, [co.times(k, co.of_term(x)) if x.op == "prod" else k for k, x in co.summands(s)[1]])
+
+
+class _Placed:
+    """Where the summands of each coefficient are, of those that are no product, and where products are; found when it
+    is first asked for."""
+
+    def __init__(self, subject: Sequence[tuple[int, Term]]) -> None:
+        self._subject = subject
+
+    @cached_property
+    def _places(self) -> dict[int | None, list[int]]:
+        found: dict[int | None, list[int]] = {}
+        for k, (number, core) in enumerate(self._subject):
+            found.setdefault(None if core.op == "prod" else number, []).append(k)
+        return found
+
+    @cached_property
+    def _cores(self) -> set[Term]:
+        return {core for _, core in self._subject}
+
+    def hold(self, values: Iterable[Term]) -> bool:
+        """Whether all summands of these values are there, with any coefficients; a number has none."""
+        return all(v.op != "const" and all(x in self._cores for _, x in t.linear_parts(v)[1]) for v in values)
+
+    def without(self, used: tuple[int, ...]) -> Callable[[], Term]:
+        """The sum of the others, when it is asked for."""
+        return lambda: t.linear(0, [pair for k, pair in enumerate(self._subject) if k not in used])
+
+    def of(self, value: Coefficient) -> Sequence[int]:
+        """The summands that may be a term with this coefficient: one with factors is of a product."""
+        return self._places.get(value if isinstance(value, int) else None, ())
 
 
 def _alone(values: Iterable[Any]) -> list[Term]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 
@@ -27,6 +28,7 @@ from eqsat.ir.terms.term import Term, as_index, int_value, product
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, postorder
 
+MOST_KNOWN = 1 << 14
 _LOOPS = ("serial", "parallel", "vectorized", "unrolled")
 
 
@@ -41,9 +43,14 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
         _check_decl(what, decl)
         if decl.name != key:
             raise ShapeError(what, f"parameter {key!r} is declared as buffer {decl.name!r}", "use one name")
-    stack: list[tuple[Stmt, Mapping[str, BufferDecl], frozenset[Term]]] = [(body, buffer_map, frozenset())]
+    scope = _CHECKED.scope(None, *buffer_map.values())
+    stack: list[tuple[Stmt, Mapping[str, BufferDecl], frozenset[Term], int]] = [(body, buffer_map, frozenset(), scope)]
+    passed: list[tuple[Stmt, frozenset[Term], int]] = []
     while stack:
-        stmt, buffers, axes = stack.pop()
+        stmt, buffers, axes, scope = stack.pop()
+        if _CHECKED.has(stmt, axes, scope):
+            continue
+        passed.append((stmt, axes, scope))
         _check_parts(what, stmt)
         if isinstance(stmt, For):
             if stmt.axis.op not in ("axis", "var") or not stmt.axis.args or stmt.axis in axes:
@@ -57,6 +64,7 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
             if isinstance(stmt, Alias):
                 _check_alias(what, stmt, buffers)
             buffers = {**buffers, stmt.buffer.name: stmt.buffer}
+            scope = _CHECKED.scope(scope, stmt.buffer)
         elif isinstance(stmt, (If, Assume)):
             vector = stmt.condition.lanes > 1 and isinstance(stmt, If)
             if stmt.condition.dtype != BOOL or vector:
@@ -68,7 +76,44 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
                 _check_apart(what, buffers[stmt.buffer], stmt.buffer in buffer_map)
         for term in stmt_terms(stmt):
             _check_term(what, term, buffers, axes)
-        stack.extend((child, buffers, axes) for child in children(stmt))
+        stack.extend((child, buffers, axes, scope) for child in children(stmt))
+    _CHECKED.add(passed)
+
+
+class _Checked:
+    """Statements that were found in order, with the loops around them and the buffers that they may use.
+
+    Rewriting makes functions of the same statements again and again. They are told apart by identity, and live as long
+    as their ids.
+    """
+
+    def __init__(self) -> None:
+        self.scopes: dict[tuple[int | None, ...], tuple[int, tuple[BufferDecl, ...]]] = {}
+        self.stmts: dict[tuple[int, frozenset[Term], int], Stmt] = {}
+        self.numbers = itertools.count()
+
+    def scope(self, outer: int | None, *decls: BufferDecl) -> int:
+        """A number for the buffers of an outer one and these."""
+        key = (outer, *map(id, decls))
+        found = self.scopes.get(key)
+        if found is None:
+            if len(self.scopes) >= MOST_KNOWN:
+                self.scopes.clear()
+            found = self.scopes[key] = (next(self.numbers), decls)
+        return found[0]
+
+    def has(self, stmt: Stmt, axes: frozenset[Term], scope: int) -> bool:
+        """Whether a statement, with all inside of it, was found in order."""
+        return (id(stmt), axes, scope) in self.stmts
+
+    def add(self, passed: Sequence[tuple[Stmt, frozenset[Term], int]]) -> None:
+        """Remember statements all parts of which are in order."""
+        if len(self.stmts) >= MOST_KNOWN:
+            self.stmts.clear()
+        self.stmts.update(((id(stmt), axes, scope), stmt) for stmt, axes, scope in passed)
+
+
+_CHECKED = _Checked()
 
 
 def _check_parts(what: str, stmt: Stmt) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, children
@@ -12,7 +13,9 @@ from eqsat.ir.terms.walk import renumber_loads, substitute
 
 
 def with_children(stmt: Stmt, parts: Sequence[Stmt]) -> Stmt:
-    """The statement around other statements, in the order of `stmt.children`."""
+    """The statement around other statements, in the order of `stmt.children`; itself around its own."""
+    if all(map(is_, parts, own := children(stmt))) and len(parts) == len(own):
+        return stmt
     if isinstance(stmt, (For, Alloc, Alias)):
         return replace(stmt, body=parts[0])
     if isinstance(stmt, If):
@@ -23,10 +26,17 @@ def with_children(stmt: Stmt, parts: Sequence[Stmt]) -> Stmt:
 def with_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
     """The statement with the terms changed that it evaluates itself."""
     if isinstance(stmt, Store):
-        return replace(stmt, index=tuple(change(i) for i in stmt.index), value=change(stmt.value))
-    if isinstance(stmt, If):
-        return replace(stmt, condition=change(stmt.condition))
-    return Assume(change(stmt.condition)) if isinstance(stmt, Assume) else stmt
+        return with_access(stmt, [change(i) for i in stmt.index], change(stmt.value))
+    if isinstance(stmt, (If, Assume)):
+        condition = change(stmt.condition)
+        return stmt if condition is stmt.condition else replace(stmt, condition=condition)
+    return stmt
+
+
+def with_access(stmt: Store, index: Sequence[Term], value: Term) -> Store:
+    """The store of another value, or elsewhere; itself where both are its own."""
+    same = value is stmt.value and all(map(is_, index, stmt.index))
+    return stmt if same else replace(stmt, index=tuple(index), value=value)
 
 
 def map_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
