@@ -70,7 +70,7 @@ def _value(call: Call, values: Mapping[int, Sizes]) -> Sizes | None:
     if op in ELEMENTWISE:
         return reduce(lambda a, b: _broadcast(ELEMENTWISE[op], a, b), values.values())
     if op == "Where":
-        return _broadcast(lambda chosen, a, b: a if _whole(chosen) else b, x, values[1], values[2])
+        return _broadcast(_chosen, x, values[1], values[2])
     if op == "Expand":
         wanted = [_whole(n) for n in call.attrs["shape"]]
         return np.broadcast_to(x, np.broadcast_shapes(wanted, x.shape)) if prod(wanted) <= MOST else None
@@ -82,6 +82,10 @@ def _broadcast(function: Callable[..., Any], *operands: Sizes) -> Sizes:
     return size_array([function(*row) for row in zip(*(x.reshape(-1) for x in every), strict=True)]).reshape(
         every[0].shape
     )
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    return a if _whole(condition) else b
 
 
 def _whole(n: Any) -> int:

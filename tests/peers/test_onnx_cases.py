@@ -14,11 +14,12 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import eqsat as eq  # noqa: E402
 import eqsat.onnx as front  # noqa: E402
+from eqsat.ir.dtypes import NDArray  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.infer import infer  # noqa: E402
 
@@ -50,8 +51,16 @@ def cases(part: int) -> Iterator[Case]:
         names = [x.name for x in case.model.graph.input]
         feeds = {n: numpy_helper.to_array(a) if isinstance(a, TensorProto) else a for n, a in zip(names, ins)}  # noqa: B905
         made = zip(case.model.graph.output, outs, strict=True)
-        tensors = {x.name: a for x, a in made if isinstance(a, (np.ndarray, np.generic)) and _is_tensor(x)}
+        tensors: dict[str, Any] = {x.name: a for x, a in made if _is_array(a) and _is_tensor(x)}
         yield Case(case.name, case.model, feeds, {n: np.shape(a) for n, a in tensors.items()})
+
+
+def _is_array(a: Any) -> bool:
+    return isinstance(a, (np.ndarray, np.generic))
+
+
+def _is_sequence(a: Any) -> bool:
+    return isinstance(a, (list, tuple))
 
 
 def _is_tensor(value: Any) -> bool:
@@ -61,10 +70,11 @@ def _is_tensor(value: Any) -> bool:
 def between_transposes(case: Case, random: Random, open_sizes: bool) -> tuple[ModelProto, dict[str, Any]]:
     """The case with its inputs and outputs in other orders of their axes; perhaps with names for the inputs' sizes."""
     model, feeds = ModelProto.FromString(case.model.SerializeToString()), dict(case.feeds)
-    before, after = [], []
+    before: list[NodeProto] = []
+    after: list[NodeProto] = []
     for x in model.graph.input:
-        array = feeds.get(x.name)
-        if not isinstance(array, np.ndarray) or array.dtype == object or not _is_tensor(x):
+        array: Any = feeds.get(x.name)
+        if not _is_array(array) or array.dtype == object or not _is_tensor(x):
             continue
         order = random.sample(range(array.ndim), array.ndim)
         name, kind = f"{x.name}.in", x.type.tensor_type.elem_type
@@ -87,7 +97,10 @@ def between_transposes(case: Case, random: Random, open_sizes: bool) -> tuple[Mo
 
 def run(model: ModelProto, feeds: Mapping[str, Any], runtime: bool) -> list[Any]:
     """By onnxruntime, or what onnx has for operators that it lacks."""
-    return run_session(session(model), feeds) if runtime else ReferenceEvaluator(model).run(None, dict(feeds))  # pyright: ignore[reportReturnType]
+    if runtime:
+        return run_session(session(model), feeds)
+    other: Any = ReferenceEvaluator(model)
+    return other.run(None, dict(feeds))
 
 
 def ran(model: ModelProto, feeds: Mapping[str, Any]) -> tuple[bool, list[Any]] | None:
@@ -102,11 +115,12 @@ def ran(model: ModelProto, feeds: Mapping[str, Any]) -> tuple[bool, list[Any]] |
 
 def same(a: Any, b: Any) -> bool:
     """Equal results; of floats, as far as another order of sums changes them."""
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if a is None or b is None:
         return a is b
-    x, y = np.asarray(a), np.asarray(b)
+    if _is_sequence(a) and _is_sequence(b):
+        return len(a) == len(b) and all(map(same, a, b))
+    x: NDArray = np.asarray(a)
+    y: NDArray = np.asarray(b)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if "float" not in x.dtype.name:

@@ -506,16 +506,16 @@ def _attention(inside: str, rank: int) -> tuple[ModelProto, dict[str, Any]]:
     wide = ["b", "t", "w"] if rank == 3 else ["b", 2, "t", "w"]
     given = [1, 5, 6] if rank == 3 else [1, 2, 5, 3]
     made = ["o"] if rank == 3 else ["a", "", "", "o"]
-    heads = {"q_num_heads": 2, "kv_num_heads": 2} if rank == 3 else {}
+    heads: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2} if rank == 3 else {}
     node = helper.make_node("Attention", ["q", "k", "v"], made, **heads)
-    functions: list[onnx.FunctionProto] = []
+    functions: list[Any] = []
     shown = helper.make_tensor_value_info("o", FLOAT, [None] * rank)
     if inside == "function":
         own = [helper.make_opsetid("", 23)]
         functions.append(helper.make_function("own", "Attend", ["q", "k", "v"], ["o"], [node], own))
         node = helper.make_node("Attend", ["q", "k", "v"], ["o"], domain="own")
     if inside == "If":
-        bodies = {n: helper.make_graph([node], n, [], [shown]) for n in ("then_branch", "else_branch")}
+        bodies: dict[str, Any] = {n: helper.make_graph([node], n, [], [shown]) for n in ("then_branch", "else_branch")}
         node = helper.make_node("If", ["c"], ["o"], **bodies)
     perm = [2, 0, 1] if rank == 3 else [3, 0, 1, 2]
     nodes = [node, helper.make_node("Transpose", ["o"], ["n"], perm=perm), helper.make_node("Neg", ["n"], ["y"])]
