@@ -74,7 +74,7 @@ def between_transposes(case: Case, random: Random, open_sizes: bool) -> tuple[Mo
     after: list[NodeProto] = []
     for x in model.graph.input:
         array: Any = feeds.get(x.name)
-        if not _is_array(array) or array.dtype == object or not _is_tensor(x):
+        if not _is_array(array) or array.ndim < 2 or array.dtype == object or not _is_tensor(x):
             continue
         order = random.sample(range(array.ndim), array.ndim)
         name, kind = f"{x.name}.in", x.type.tensor_type.elem_type
@@ -83,12 +83,14 @@ def between_transposes(case: Case, random: Random, open_sizes: bool) -> tuple[Mo
         dims = [f"{name}.{k}" if open_sizes and d > 1 else d for k, d in enumerate(feeds[name].shape)]
         x.CopyFrom(helper.make_tensor_value_info(name, kind, dims))
     for x in model.graph.output:
-        if x.name in case.shapes:
+        if len(case.shapes.get(x.name, ())) > 1:
             rank, name = len(case.shapes[x.name]), f"{x.name}.out"
             order = random.sample(range(rank), rank)
             after.append(helper.make_node("Transpose", [x.name], [name], perm=order))
             shape = [None if open_sizes else case.shapes[x.name][k] for k in order]
             x.CopyFrom(helper.make_tensor_value_info(name, x.type.tensor_type.elem_type, shape))
+    if not any(o.domain == "" for o in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", 17))
     nodes = [*before, *model.graph.node, *after]
     del model.graph.node[:]
     model.graph.node.extend(nodes)

@@ -195,12 +195,20 @@ def _named(c: Call, x: Tensor) -> tuple[int, ...]:
 def by_axes(c: Call) -> Call:
     """A call whose scales or sizes are known as one that names the axes which it resizes, with their scales or sizes as
     parameters; any other call as it is. Sizes that are computed from shapes are known beside their operand."""
+    made, done = _by_axes(c)
+    x, axes = c.tensors[0], tuple(sorted(_named(c, c.tensors[0])))
+    if not done and "axes" in c.attrs and not _has_kernel(c, x, axes) and axes != tuple(range(2, x.rank)):
+        raise Declined(c.op, f"no runtime has it along the axes {axes}")
+    return made
+
+
+def _by_axes(c: Call) -> tuple[Call, bool]:
     x, given = c.tensors[0], [None, *c.operands[1:], None, None, None]
     sizes = c.attrs.get("sizes") if given[3] is not None else None
     c = replace(c, attrs={k: v for k, v in c.attrs.items() if k != "sizes"}) if sizes is not None else c
     policy = c.get("keep_aspect_ratio_policy", "stretch")
     if c.get("coordinate_transformation_mode") == "tf_crop_and_resize" or policy != "stretch":
-        return c
+        return c, False
     slots = {"scales": 1 if c.opset < 11 else 2, "sizes": 3}
     for name, slot in slots.items():
         source, listed = given[slot], c.attrs.get(name)
@@ -211,20 +219,18 @@ def by_axes(c: Call) -> Call:
         array = source.node.array if source is not None and isinstance(source.node, Constant) else None
         values: list[Any] = list(items_of(listed)) if array is None or not known else array.tolist()
         if len(values) != len(_named(c, x)):
-            return c
+            return c, False
         pairs = zip(_named(c, x), values, strict=True)
         kept = [(n, v) for n, v in pairs if (v != 1 if name == "scales" else not same_dim(x.shape[n], v))]
         spelled_as = _spelled(c, x, name, kept) if kept else None
         if spelled_as is None:
-            return c
+            return c, False
         axes = tuple(n for n, _ in kept)
         c = replace(c, types=_settled(c, x, axes))
         if not _has_kernel(c, x, axes):
-            if "axes" in c.attrs:
-                raise Declined(c.op, f"no runtime has it along the axes {axes}")
-            return c
-        return replace(c, operands=c.operands[:1], attrs={**c.attrs, "axes": axes, **spelled_as})
-    return c
+            return c, False
+        return replace(c, operands=c.operands[:1], attrs={**c.attrs, "axes": axes, **spelled_as}), True
+    return c, False
 
 
 def _spelled(c: Call, x: Tensor, name: str, kept: Sequence[tuple[int, Any]]) -> dict[str, Any] | None:

@@ -376,3 +376,25 @@ def test_sizes_that_are_not_certain_stay(step: str) -> None:
     assert step in [n.op_type for n in found.model.graph.node]
     feeds = {k: np.random.default_rng(2).standard_normal((2, 4, 6)).astype("f4") for k in "xz"}
     assert np.array_equal(run(m, feeds)[0], run(found.model, feeds)[0])
+
+
+@pytest.mark.parametrize("extent", [1, 2])
+def test_regions_are_resized_along_axes_that_runtimes_have(extent: int) -> None:
+    """From rows and columns to axes 1 and 3: onnxruntime blends along the last two, or the two before the last."""
+    nodes: list[Node] = [
+        ("Transpose", "x", "t", {"perm": [2, 0, 1, 3]}), ("Neg", "t", "t2", {}),
+        ("Resize", "t2 roi  sizes", "r", {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize",
+                                          "axes": [3, 2]}),
+        ("Transpose", "r", "y", {"perm": [1, 2, 0, 3]}),
+    ]  # fmt: skip
+    m = model(nodes, {"x": [1, 4, extent, 4], "roi": [4]}, {"y": [1, 3, extent, 3]})
+    m.graph.node[2].input[:] = ["t2", "roi", "", "sizes"]
+    m.graph.input.append(helper.make_tensor_value_info("sizes", TensorProto.INT64, [2]))
+    m.opset_import[0].version = 19
+    found = eq.onnx.optimize(m, checked=False)
+    feeds = {
+        "x": np.random.default_rng(0).standard_normal((1, 4, extent, 4)).astype("f4"),
+        "roi": np.array([0.1, 0.2, 0.8, 0.9], "f4"),
+        "sizes": np.array([3, 3]),
+    }
+    assert np.allclose(run(m, feeds)[0], run(found.model, feeds)[0], atol=1e-6)
