@@ -157,7 +157,7 @@ def some_cell(padding: Term, cells: Sequence[Term], declared: Sequence[int]) -> 
 
 
 def _first_by_proof(padding: Term, cells: Sequence[Term], declared: Sequence[int]) -> tuple[int, ...] | None:
-    """Axis by axis: the least coordinate up to which the prover finds padding, by bisection."""
+    """Axis by axis: the least coordinate up to which the prover finds padding, by bisection; None without padding."""
     box = {p: (0, n) for p, n in zip(cells, declared, strict=True)}
     for p, n in zip(cells, declared, strict=True):
         low, high = 0, n - 1
@@ -171,7 +171,9 @@ def _first_by_proof(padding: Term, cells: Sequence[Term], declared: Sequence[int
             else:
                 high = min(middle, int((proof.witness or {}).get(str(p), middle)))
         box[p] = (low, low + 1)
-    return tuple(box[p][0] for p in cells)
+    cell = tuple(box[p][0] for p in cells)
+    value, _ = evaluate_masked([padding], {p: np.asarray(k) for p, k in zip(cells, cell, strict=True)}, load_table)[0]
+    return cell if bool(value) else None
 
 
 def _is_padding(problem: Problem, values: Sequence[Term], claims: Sequence[Term]) -> bool:

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.walk import dag_size
+from eqsat.maps.padding import first_cell
 
 # The padding is a bound on a digit, 5 to 7 nodes, for each place that is wider than what it holds.
 ONE_GAP = [
@@ -68,3 +71,20 @@ def test_gaps_of_large_boxes_are_said_too(text: str) -> None:
     assert np.array_equal(inverse.map_indices(cells)[0], points)
     assert not np.any(padding.evaluate(dict(zip(inverse.names, cells, strict=True))))
     assert np.any(padding.evaluate({inverse.names[0]: np.arange(64)}))
+
+
+FAR = {
+    "30000 <= p and 40000 <= q": (30_000, 40_000),
+    "(p + q) % 7 == 3 and 20000 < p": (20_001, 1),
+    "5 <= q": (0, 5),
+    "70000 <= p and 40000 <= q": None,
+    "200000 <= 3*p + q and q < 5": None,
+}
+
+
+@pytest.mark.parametrize("text", FAR)
+def test_the_first_cell_of_a_large_box_is_found_by_proofs(text: str) -> None:
+    """Of more cells than are tried, axis by axis; where the predicate holds nowhere, there is none."""
+    p, q = t.var("p"), t.var("q")
+    predicate = parse_expr(text, {"p": p, "q": q})
+    assert first_cell(predicate, [p, q], (1 << 16, 1 << 16)) == FAR[text]
