@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
+import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from eqsat.checking.model_graph import MOVES
@@ -154,9 +155,15 @@ def _is_lone(node: NodeProto) -> bool:
 
 
 def _of_int8(node: NodeProto, constants: Mapping[str, TensorProto]) -> bool:
-    """Whether a node of either kind has one known scale, and one known zero of int8."""
+    """Whether a node of either kind has one known zero of int8, and one known scale: a float by which each number comes
+    back, which bfloat16 is too coarse for."""
     own = [constants[name] for name in node.input[1:] if name in constants]
-    return len(own) == 2 and own[1].data_type == TensorProto.INT8 and all(prod(x.dims) == 1 for x in own)
+    if len(own) != 2 or own[1].data_type != TensorProto.INT8 or any(prod(x.dims) != 1 for x in own):
+        return False
+    if own[0].data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        return False
+    scale = numpy_helper.to_array(own[0]).reshape(())
+    return 0 < float(scale) <= float(np.finfo(scale.dtype).max) / 256
 
 
 def _scale(names: Sequence[str], constants: Mapping[str, TensorProto]) -> Scale:

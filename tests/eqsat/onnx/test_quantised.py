@@ -252,9 +252,9 @@ BETWEEN = """
 """
 
 
-def between(rest: str) -> ModelProto:
+def between(rest: str, scale: str = "0.05") -> ModelProto:
     """A Transpose of int8 numbers between a Softmax and a Conv."""
-    made = parser.parse_model(BETWEEN % rest)
+    made = parser.parse_model((BETWEEN % rest).replace("0.05", scale))
     weights = np.random.default_rng(0).integers(-99, 99, (4, 8, 1, 1)).astype(np.int8)
     made.graph.initializer.append(numpy_helper.from_array(weights, "w"))
     return made
@@ -306,3 +306,15 @@ def test_results_of_int8_are_computed_on_numbers(tmp_path: Path) -> None:
 def test_moves_of_int8_that_others_read_stay(case: str) -> None:
     before = between(STAY[case])
     assert between_floats(before) is before
+
+
+@pytest.mark.parametrize(("scale", "turned"), (("0.05", True), ("2e36", False), ("0.0", False), ("1e-42", True)))
+def test_numbers_come_back_from_floats(scale: str, turned: bool) -> None:
+    """Not from an infinity, as that of 200 steps of 2e36."""
+    before = between(TURNED["a transpose"], scale)
+    assert (between_floats(before) is not before) is turned
+    numbers, s, z = np.arange(-128, 128).astype(np.int8), np.float32(scale), np.int8(3)
+    with np.errstate(all="ignore"):
+        floats = (numbers.astype(np.int32) - z).astype(np.float32) * s
+        back = np.clip(np.rint(floats / s) + z, -128, 127)
+    assert not turned or np.array_equal(back, numbers)
