@@ -175,13 +175,13 @@ def max_plus_max(x: Idx, y: Idx, z: Idx, w: Idx):
 @rule("min-minus-shifted", tags=["expansive"])
 def min_minus_shifted(x: Idx, y: Idx, z: Idx, w: Idx):
     """A minimum without the one of values that are as much less, each, is that much."""
-    return _min(x, y) - _min(z, w), x - z, when(t.compare("eq", x - z, y - w))
+    return _min(x, y) - _min(z, w), x - z, when(t.compare("eq", x - y - z + w, 0))
 
 
 @rule("max-minus-shifted", tags=["expansive"])
 def max_minus_shifted(x: Idx, y: Idx, z: Idx, w: Idx):
     """A maximum without the one of values that are as much less, each, is that much."""
-    return _max(x, y) - _max(z, w), x - z, when(t.compare("eq", x - z, y - w))
+    return _max(x, y) - _max(z, w), x - z, when(t.compare("eq", x - y - z + w, 0))
 
 
 @rule("max-minus-turned", tags=["expansive"])

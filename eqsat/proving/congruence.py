@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import gcd, lcm
 
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.terms import term as t
@@ -18,6 +19,8 @@ from eqsat.proving.question import Question
 
 MOST_MONOMIALS = 64
 MOST_STEPS = 200
+MOST_KNOWN = 16
+"""Polynomials that are known to be divided, with those that follow of them."""
 Monomial = tuple[Term, ...]
 Polynomial = dict[Monomial, int]
 
@@ -66,7 +69,7 @@ def _holds(asked: tuple[Term, Term], facts: Sequence[tuple[Term, Term]]) -> bool
         for zero, other in facts:
             if not reduced(polynomial(other), [whole]):  # what a multiple of the divisor divides, it divides as well
                 known.append(polynomial(zero))
-        return not reduced(polynomial(difference), [p for p in known if p])
+        return not reduced(polynomial(difference), completed([p for p in known if p]))
     except _TooLong:
         return False
 
@@ -108,6 +111,31 @@ def reduced(dividend: Polynomial, divisors: Sequence[Polynomial]) -> Polynomial:
         else:
             return rest
     return rest
+
+
+def completed(divisors: Sequence[Polynomial]) -> list[Polynomial]:
+    """Polynomials, and sums of multiples of two of them without the first monomial of either: without these, what is
+    reduced depends on which monomials are the first ones.
+
+    >>> x, y, z = (t.var(name) for name in "xyz")
+    >>> [len(completed([polynomial(z + x), polynomial(z * 3 - y)])), len(completed([polynomial(x), polynomial(y)]))]
+    [3, 2]
+    """
+    found = list(divisors)
+    pairs = [(f, g) for n, f in enumerate(found) for g in found[:n]]
+    while pairs and len(found) < MOST_KNOWN:
+        f, g = pairs.pop(0)
+        (first, c), (second, d) = ((m := max(p, key=_order), p[m]) for p in (f, g))
+        both = Counter(first) | Counter(second)
+        if gcd(c, d) == 1 and not Counter(first) & Counter(second):
+            continue  # nothing would be left
+        common = lcm(c, d)
+        left, right = (_sorted(tuple((both - Counter(m)).elements())) for m in (first, second))
+        rest = reduced(_plus(_times(f, {left: common // c}), _times(g, {right: common // d}), -1), found)
+        if rest:
+            pairs += [(rest, p) for p in found]
+            found.append(rest)
+    return found
 
 
 def _order(monomial: Monomial) -> tuple[int, tuple[int, ...]]:

@@ -93,7 +93,7 @@ def test_the_loops_of_a_window_follow_what_it_reads_without_the_initialisation()
         "for p0 in 4:",
         "  for p1 in 4:",
         "    reduce for f in 3:",
-        "      if 4*p0 + p1 < f + 14 and f <= 4*p0 + p1:",
+        "      if f <= 4*p0 + p1 and 4*p0 + p1 < f + 14:",
         "        B[p0 + (p1 - f) // 4, (p1 - f) % 4] = B[p0 + (p1 - f) // 4, (p1 - f) % 4] + F[f]*A[p0, p1]",
     ]
     assert "fission(loop='i', at=1)" in str(s.trace)
@@ -185,7 +185,7 @@ def test_loops_by_a_map() -> None:
     assert body_text(s).splitlines()[1:4] == [
         "  for p in 15:",
         "    for q in 2:",
-        "      if p < q + 14 and q <= p:",
+        "      if q <= p and p < q + 14:",
     ]
     require_same(s.original, s)
     take_steps(Schedule(s.original), str(s.trace))
