@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from counting import counted
 
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import If, statements
@@ -36,19 +37,6 @@ def rows(number: int) -> PrimFunc:
         lines += ["  for j in 16:", "    if j < 14:", f"      T{k}[j] = A[{k}, j]"]
         lines += ["  for j in 16:", "    if j < 14:", f"      B[{k}] = B[{k}] + T{k}[j]"]
     return PrimFunc.parse("\n".join(lines))
-
-
-def counted(monkeypatch: pytest.MonkeyPatch, where: object, name: str) -> list[Any]:
-    """The calls of a function from now on."""
-    calls: list[Any] = []
-    before = getattr(where, name)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        calls.append(args)
-        return before(*args, **kwargs)
-
-    monkeypatch.setattr(where, name, call)
-    return calls
 
 
 # feature: E6, E12

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from counting import counted
 
 from eqsat.ir.terms import term as t
 from eqsat.rewriting.match_constants import Constants
 from eqsat.simplifying.simplify import simplify
 
 i, n = t.var("i"), t.sym("N")
-
-
-def counted(monkeypatch: pytest.MonkeyPatch, where: object, name: str) -> list[Any]:
-    """The calls of a method from now on."""
-    calls: list[Any] = []
-    before = getattr(where, name)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        calls.append(args)
-        return before(*args, **kwargs)
-
-    monkeypatch.setattr(where, name, call)
-    return calls
 
 
 def digits(number: int) -> t.Term:
