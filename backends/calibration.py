@@ -3,8 +3,9 @@
 The kernel of a guest tells the last cache of its host, and how much of it is ours depends on the others: no number that
 is reported says when non-temporal stores begin to pay, which decides more than all else that schedules choose. So it is
 measured, once for each processor: a transpose-like walk writes lines of many rows in turn, by ordinary and by
-non-temporal stores, and what it wrote is read again. The answer is a power of two, so that noise does not change it,
-and is kept in the cache. So is the number of rows of a transposed result that are best written side by side where they
+non-temporal stores, and what it wrote is read again; then one that writes lines as they follow each other, for there are
+processors where that gains much earlier. The answers are powers of two, so that noise does not change them, and are
+kept in the cache. So is the number of rows of a transposed result that are best written side by side where they
 begin anywhere in a line: the wrong one takes up to twice the time, another one on each make of processor. Until the
 answers are there, and where nothing can be measured, `eqsat.backends.machine` is asked.
 """
@@ -35,14 +36,14 @@ from eqsat.ir.locks import fork_safe
 
 KIND = "machines"
 ROWS = 128
-"""Rows of the result of which the walk writes a line each in turn."""
+"""Rows of the result of which the walk like a transpose writes a line each in turn."""
 SIZES = tuple(1 << k for k in range(20, 26))
 """Bytes of results that are measured: 1 to 32 MiB."""
-WORK = 192 << 20
+WORK = 64 << 20
 """Bytes that are written of each size in all, at least in ROUNDS rounds."""
-ROUNDS = 5
+ROUNDS = 3
 TRIES = 3
-"""So often the last cache is measured; the middle answer counts, for others may use the cache meanwhile."""
+"""So often the caches are measured; the middle answer counts, for others may use the last one meanwhile."""
 MARGIN = 1.2
 """Powers of two by which the last cache is larger than where the walk begins to gain, before it is rounded. Measured:
 most moves gain later than a walk over many rows; transposes with long rows, which begin at half of it, as it does."""
@@ -214,7 +215,7 @@ def _measured_once(key: str) -> Machine | None:
 
 
 def measured(reported: Machine) -> Machine:
-    """The reported machine with the last cache and the strips that measurements tell.
+    """The reported machine with the last cache, the results to write past it and the strips that measurements tell.
 
     Errors: BackendError where there is no compiler, or no memory.
     """
@@ -227,26 +228,31 @@ def measured(reported: Machine) -> Machine:
         ) from error
     found = reported
     if library.streams():
-        tries = [last_cache(SIZES, _streaming_gains(library, source, result), reported) for _ in range(TRIES)]
-        found = replace(found, last=sorted(tries)[TRIES // 2])
+        last, past = (
+            sorted(streaming_begins(SIZES, _streaming_gains(library, source, result, rows)) for _ in range(TRIES))
+            for rows in (ROWS, 1)
+        )
+        found = replace(found, last=last_cache(last[TRIES // 2], reported), past=written_past(past[TRIES // 2], reported))
     if library.has_strips():
         many = _gain_of_many_rows(library, source, result) >= STRIP_GAIN
         found = replace(found, strip=STRIPS[many])
     return found
 
 
-def _streaming_gains(library: ctypes.CDLL, source: NDArray, result: NDArray) -> list[float]:
-    """For each of SIZES, how many times faster the walk is with non-temporal stores."""
+def _streaming_gains(library: ctypes.CDLL, source: NDArray, result: NDArray, rows: int) -> list[float]:
+    """How many times faster a walk over so many rows is with non-temporal stores: for the largest of SIZES, down to the
+    first where it is not."""
     walk = library.walk
     walk.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2 + [ctypes.c_int]
     walk.restype = ctypes.c_longlong
     gains: list[float] = []
-    for size in SIZES:
-        lines = size // 64 // ROWS
+    for size in reversed(SIZES):
+        lines = size // 64 // rows
         lines -= 1 - lines % 2  # odd, so that rows do not meet in the sets of a cache
-        gains.append(
-            _ratio(partial(walk, address(result), address(source), ROWS, lines), (0,), (1,), max(ROUNDS, WORK // size))
-        )
+        call = partial(walk, address(result), address(source), rows, lines)
+        gains.insert(0, _ratio(call, (0,), (1,), max(ROUNDS, WORK // size)))
+        if gains[0] < 1:
+            break
     return gains
 
 
@@ -271,36 +277,60 @@ def _ratio(call: Callable[..., object], one: tuple[int, ...], other: tuple[int, 
     return min(times[0]) / min(times[1])
 
 
-def last_cache(sizes: Sequence[int], gains: Sequence[float], reported: Machine) -> int:
-    """The last cache for schedules, from how many times faster non-temporal stores are for results of these sizes.
+def streaming_begins(sizes: Sequence[int], gains: Sequence[float]) -> float:
+    """Bytes of results from which on non-temporal stores always pay, by how many times faster they are for the largest
+    of these sizes; between two sizes on a logarithmic scale. 0 where they pay for all, infinite where for none.
 
-    They pay from the size on after which they always do; between two sizes it is found on a logarithmic scale. A power
-    of two about MARGIN above it is the last cache: larger results are written past it, and those of transposes with
-    long rows from half of it on. Where they never pay, the last cache counts as twice the largest size or more.
-
-    >>> mb = [1 << 20, 2 << 20, 4 << 20, 8 << 20]
-    >>> last_cache(mb, [0.3, 0.6, 0.8, 1.1], Machine()) >> 20, last_cache(mb, [0.3, 0.9, 1.1, 1.4], Machine()) >> 20
-    (16, 8)
+    >>> streaming_begins([2, 4, 8], [0.5, 0.8, 1.25]), streaming_begins([2, 4, 8], [1.1, 0.5]), streaming_begins([8], [2])
+    (5.656854249492381, inf, 0)
     """
+    measured = sizes[-len(gains) :]
     losing = [k for k, gain in enumerate(gains) if gain < 1]
     if not losing:
-        return max(reported.second, _class(sizes[0]))
+        return 0
     k = losing[-1]
-    if k + 1 == len(sizes):
-        return max(2 * sizes[-1], reported.last)
+    if k + 1 == len(measured):
+        return math.inf
     low, high = math.log(gains[k]), math.log(gains[k + 1])
     place = low / (low - high) if high > low else 1.0
-    size = sizes[k] * (sizes[k + 1] / sizes[k]) ** place
-    return max(reported.second, _class(size))
+    return measured[k] * (measured[k + 1] / measured[k]) ** place
 
 
-def _class(size: float) -> int:
-    """The power of two that is nearest, on a logarithmic scale, to what is MARGIN above a size.
+def last_cache(begins: float, reported: Machine) -> int:
+    """The last cache for schedules, from the size from which on non-temporal stores pay in a walk over many rows.
 
-    >>> [_class(mb * (1 << 20)) >> 20 for mb in (2.6, 3.5, 4.8, 5.1, 10, 19)]
+    A power of two about MARGIN above it: larger results are written past it, and those of transposes with long rows
+    from half of it on. Where they never pay, the last cache counts as twice the largest size measured, or more.
+
+    >>> mb = 1 << 20
+    >>> last_cache(7.1 * mb, Machine()) // mb, last_cache(3.1 * mb, Machine()) // mb, last_cache(math.inf, Machine()) // mb
+    (16, 8, 64)
+    """
+    if begins == math.inf:
+        return max(2 * SIZES[-1], reported.last)
+    return max(reported.second, power_near(max(begins, SIZES[0]), MARGIN))
+
+
+def written_past(begins: float, reported: Machine) -> int:
+    """From how many bytes on each result is written past the caches: about as many as from which on non-temporal stores
+    pay in a walk over lines that follow each other; as many as can be where they never do.
+
+    >>> mb = 1 << 20
+    >>> written_past(4.3 * mb, Machine()) // mb, written_past(11 * mb, Machine()) // mb, written_past(math.inf, Machine()) // mb
+    (4, 8, 2048)
+    """
+    if begins == math.inf:
+        return reported.past
+    return max(reported.second, power_near(max(begins, SIZES[0]), 0))
+
+
+def power_near(size: float, margin: float) -> int:
+    """The power of two that is nearest, on a logarithmic scale, to what is so many powers of two above a size.
+
+    >>> [power_near(mb * (1 << 20), 1.2) >> 20 for mb in (2.6, 3.5, 4.8, 5.1, 10, 19)]
     [8, 8, 8, 16, 32, 32]
     """
-    return 1 << round(math.log2(size) + MARGIN)
+    return 1 << round(math.log2(size) + margin)
 
 
 def _memory(size: int) -> NDArray:

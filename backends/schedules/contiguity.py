@@ -55,7 +55,7 @@ def exceeds_cache(move: Move, machine: Machine, quarters: int = 4) -> bool:
 
     Then non-temporal stores are better: they do not read the lines that they overwrite.
     """
-    return 4 * move.points * move.out.size >= quarters * machine.last
+    return 4 * move.points * move.out.size >= min(quarters * machine.last, 4 * machine.past)
 
 
 def tile_extent(size: int, whole: int, e: int) -> int:

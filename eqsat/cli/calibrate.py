@@ -52,7 +52,7 @@ def machine_text(machine: Machine) -> str:
     >>> machine_text(Machine()).split("; ")[:2]
     ['kernels: vectors of 32 bytes', 'caches of 32 and 512 KiB, results from 32 MiB on are written past the last one']
     """
-    past = f"{machine.last / (1 << 20):g} MiB"
+    past = f"{min(machine.last, machine.past) / (1 << 20):g} MiB"
     caches = f"{machine.first >> 10} and {machine.second >> 10} KiB"
     vectors = f"vectors of {machine.vector} bytes"
     written = f"results from {past} on are written past the last one; strips of {machine.strip} rows"

@@ -20,7 +20,7 @@ from eqsat.backends import cache, calibration
 from eqsat.backends import machine as machine_module
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.kernel import CKernel
-from eqsat.backends.calibration import last_cache, measured, this_machine
+from eqsat.backends.calibration import last_cache, measured, streaming_begins, this_machine, written_past
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import (
     MACHINES,
@@ -34,6 +34,7 @@ from eqsat.backends.machine import (
 )
 from eqsat.backends.schedules.choose import schedule_moves
 from eqsat.cli import main
+from eqsat.cli.calibrate import machine_text
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.tensor import as_program
 
@@ -119,7 +120,7 @@ def test_a_machine_is_data(name: str, machine: Machine, tmp_path: Path, monkeypa
         ([], "not an object"), ({"vectors": 32}, "'vectors' is no fact"), ({"last": "8M"}, "not a whole number"),
         ({"last": True}, "not a whole number"), ({"vector": 48}, "not one of 16, 32, 64"), ({"last": 0}, "not from"),
         ({"last": 1 << 60}, "not from"), ({"second": 8 * MB, "last": 4 * MB}, "get smaller"),
-        ({"strip": 64}, "strip is 64, not one of 32, 128"),
+        ({"strip": 64}, "strip is 64, not one of 32, 128"), ({"past": 1}, "past is 1, not from"),
     ],
 )  # fmt: skip
 def test_descriptions_that_are_none(data: Any, words: str) -> None:
@@ -161,7 +162,7 @@ SIZES = [1 << k for k in range(20, 26)]
 )
 def test_where_streaming_pays(gains: list[float], last: int) -> None:
     """From the size on after which it always does."""
-    assert last_cache(SIZES, gains, Machine(second=512 << 10, last=16 * MB)) == last
+    assert last_cache(streaming_begins(SIZES, gains), Machine(second=512 << 10, last=16 * MB)) == last
 
 
 @pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "TRIES", "MARGIN", "STRIP_GAIN"])
@@ -175,8 +176,11 @@ def test_noise_does_not_change_the_class() -> None:
     """Times that are some percent off give the same machine."""
     random = np.random.default_rng(0)
     gains = np.array([0.24, 0.46, 0.56, 0.81, 1.14, 1.24])
-    found = {last_cache(SIZES, list(gains * random.normal(1, 0.03, 6)), Machine()) for _ in range(200)}
-    assert found == {32 * MB}
+    noisy = [streaming_begins(SIZES, list(gains * random.normal(1, 0.03, 6))) for _ in range(200)]
+    assert {last_cache(begins, Machine()) for begins in noisy} == {32 * MB}
+    # A Zen 1, measured: lines that follow each other gain from 4.0 to 4.7 MiB on, those of many rows from 6.9 to 8.2.
+    assert {written_past(mb * MB, Machine()) for mb in (3.9, 4.2, 4.75)} == {4 * MB}
+    assert {last_cache(mb * MB, Machine()) for mb in (6.86, 7.5, 8.2)} == {16 * MB}
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Machine], Machine]) -> list[Machine]:
@@ -248,6 +252,7 @@ def test_the_measurement_itself() -> None:
     reported = Machine(32, second=1 << 20)
     found = measured(reported)
     assert found.last.bit_count() == 1 and MB <= found.last <= 64 * MB
+    assert found.past.bit_count() == 1 and (MB <= found.past <= 32 * MB or found.past == reported.past)
     assert found.strip in (32, 128)
     assert (found.vector, found.first, found.second) == (32, reported.first, reported.second)
 
@@ -257,13 +262,15 @@ def test_the_middle_answer_counts(order: tuple[int, ...], monkeypatch: pytest.Mo
     """Others may use the last cache while it is measured, or leave all of it."""
     answers = [[0.3, 0.4, 1.2, 1.4, 1.5, 1.6], [0.3, 0.4, 0.8, 1.1, 1.5, 1.6], [0.3, 0.4, 0.5, 0.6, 0.7, 1.6]]
     tries = iter([answers[k] for k in order])
+    others = iter([answers[k] for k in order])
 
-    def gains(*_: object) -> list[float]:
-        return next(tries)
+    def gains(*arguments: object) -> list[float]:
+        return next(others if arguments[-1] == 1 else tries)
 
     monkeypatch.setattr(calibration, "_streaming_gains", gains)
-    assert measured(Machine()).last == 16 * MB
-    assert next(tries, None) is None
+    found = measured(Machine())
+    assert found.last == 16 * MB and found.past == 8 * MB
+    assert next(tries, None) is next(others, None) is None
 
 
 @pytest.mark.parametrize(("many", "strip"), [(1.3, 128), (1.1, 32), (0.6, 32)])
@@ -301,6 +308,7 @@ def test_calibrate_shows_the_machine(
     assert main(["calibrate"]) == 0
     assert "results from 8 MiB on are written past the last one" in capsys.readouterr().out
     assert this_machine() == known
+    assert "results from 4 MiB on" in machine_text(replace(known, past=4 * MB))
 
 
 def _moves() -> dict[str, eq.Tensor]:
@@ -352,6 +360,7 @@ def test_a_measured_machine_does_not_depend_on_the_report(gains: list[float]) ->
     found: set[tuple[str, ...]] = set()
     for last in (0, 2 * MB, 32 * MB, 480 * MB):
         reported = believed({1: 48 << 10, 2: 2 * MB, 3: last}, 64, 2)
-        machine = replace(reported, last=last_cache(SIZES, gains, reported))
+        begins = streaming_begins(SIZES, gains)
+        machine = replace(reported, last=last_cache(begins, reported), past=written_past(begins, reported))
         found.add(tuple(_chosen(machine, 1)))
     assert len(found) == 1
