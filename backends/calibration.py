@@ -4,8 +4,8 @@ The kernel of a guest tells the last cache of its host, and how much of it is ou
 is reported says when non-temporal stores begin to pay, which decides more than all else that schedules choose. So it is
 measured, once for each processor: a transpose-like walk writes lines of many rows in turn, by ordinary and by
 non-temporal stores, and what it wrote is read again; then one that writes lines as they follow each other, for there are
-processors where that gains much earlier. The answers are powers of two, so that noise does not change them, and are
-kept in the cache. So is the number of rows of a transposed result that are best written side by side where they
+processors where that gains much earlier. The answers are rounded, so that noise does not change them, and kept in the
+cache. So is the number of rows of a transposed result that are best written side by side where they
 begin anywhere in a line: the wrong one takes up to twice the time, another one on each make of processor. Until the
 answers are there, and where nothing can be measured, `eqsat.backends.machine` is asked.
 """
@@ -47,6 +47,10 @@ TRIES = 3
 MARGIN = 1.2
 """Powers of two by which the last cache is larger than where the walk begins to gain, before it is rounded. Measured:
 most moves gain later than a walk over many rows; transposes with long rows, which begin at half of it, as it does."""
+PAST_MARGIN, EARLIER = -0.55, 0.8
+"""Powers of two by which the size from which on all is written past the caches is above that from which on lines that
+follow each other gain, before it is rounded; and the part of the size at which many rows gain that this is at most.
+Measured on a Zen 1, where 13 kinds of moves gain from 2.5 to 3.5 MiB on, such lines from 4.0 to 4.7, rows from 7 to 8."""
 PLANES, PLANE_ROWS, PLANE_COLUMNS = 8, 197, 768
 """The transpose by which strips are measured: a source that no second cache holds, rows that begin anywhere."""
 STRIP_ROUNDS = 25
@@ -180,7 +184,7 @@ def calibrate() -> Machine:
 
 def _key() -> str:
     """A digest of all that tells this machine, and how it is measured, from others."""
-    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, TRIES, MARGIN, STRIP_GAIN)
+    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, TRIES, MARGIN, PAST_MARGIN, EARLIER, STRIP_GAIN)
     text = repr((processor(), os.cpu_count(), cache.cache_directory(), how))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -228,11 +232,12 @@ def measured(reported: Machine) -> Machine:
         ) from error
     found = reported
     if library.streams():
-        last, past = (
+        tries = (
             sorted(streaming_begins(SIZES, _streaming_gains(library, source, result, rows)) for _ in range(TRIES))
             for rows in (ROWS, 1)
         )
-        found = replace(found, last=last_cache(last[TRIES // 2], reported), past=written_past(past[TRIES // 2], reported))
+        many, lines = (answers[TRIES // 2] for answers in tries)
+        found = replace(found, last=last_cache(many, reported), past=written_past(lines, many, reported))
     if library.has_strips():
         many = _gain_of_many_rows(library, source, result) >= STRIP_GAIN
         found = replace(found, strip=STRIPS[many])
@@ -281,7 +286,7 @@ def streaming_begins(sizes: Sequence[int], gains: Sequence[float]) -> float:
     """Bytes of results from which on non-temporal stores always pay, by how many times faster they are for the largest
     of these sizes; between two sizes on a logarithmic scale. 0 where they pay for all, infinite where for none.
 
-    >>> streaming_begins([2, 4, 8], [0.5, 0.8, 1.25]), streaming_begins([2, 4, 8], [1.1, 0.5]), streaming_begins([8], [2])
+    >>> streaming_begins([2, 4, 8], [0.5, 0.8, 1.25]), streaming_begins([2, 8], [1.1, 0.5]), streaming_begins([8], [2])
     (5.656854249492381, inf, 0)
     """
     measured = sizes[-len(gains) :]
@@ -302,35 +307,37 @@ def last_cache(begins: float, reported: Machine) -> int:
     A power of two about MARGIN above it: larger results are written past it, and those of transposes with long rows
     from half of it on. Where they never pay, the last cache counts as twice the largest size measured, or more.
 
-    >>> mb = 1 << 20
-    >>> last_cache(7.1 * mb, Machine()) // mb, last_cache(3.1 * mb, Machine()) // mb, last_cache(math.inf, Machine()) // mb
-    (16, 8, 64)
+    >>> [last_cache(mb * (1 << 20), Machine()) >> 20 for mb in (7.1, 3.1, math.inf)]
+    [16, 8, 64]
     """
     if begins == math.inf:
         return max(2 * SIZES[-1], reported.last)
-    return max(reported.second, power_near(max(begins, SIZES[0]), MARGIN))
+    return max(reported.second, power_near(max(begins, SIZES[0])))
 
 
-def written_past(begins: float, reported: Machine) -> int:
-    """From how many bytes on each result is written past the caches: about as many as from which on non-temporal stores
-    pay in a walk over lines that follow each other; as many as can be where they never do.
+def written_past(lines: float, rows: float, reported: Machine) -> int:
+    """From how many bytes on each result is written past the caches, from the sizes from which on non-temporal stores
+    pay in a walk over lines that follow each other, and in one over many rows.
 
-    >>> mb = 1 << 20
-    >>> written_past(4.3 * mb, Machine()) // mb, written_past(11 * mb, Machine()) // mb, written_past(math.inf, Machine()) // mb
-    (4, 8, 2048)
+    A power of two or one and a half times one, about two thirds of the first size. As many as can be where that is not
+    much less than the second: there the last cache decides.
+
+    >>> [written_past(lines * (1 << 20), 7.2 * (1 << 20), Machine()) >> 20 for lines in (4.3, 9)]
+    [3, 2048]
     """
-    if begins == math.inf:
+    if lines == math.inf or lines > EARLIER * rows:
         return reported.past
-    return max(reported.second, power_near(max(begins, SIZES[0]), 0))
+    halves = round(2 * (math.log2(max(lines, SIZES[0])) + PAST_MARGIN))
+    return max(reported.second, (2 + halves % 2) << (halves // 2 - 1))
 
 
-def power_near(size: float, margin: float) -> int:
-    """The power of two that is nearest, on a logarithmic scale, to what is so many powers of two above a size.
+def power_near(size: float) -> int:
+    """The power of two that is nearest, on a logarithmic scale, to what is MARGIN above a size.
 
-    >>> [power_near(mb * (1 << 20), 1.2) >> 20 for mb in (2.6, 3.5, 4.8, 5.1, 10, 19)]
+    >>> [power_near(mb * (1 << 20)) >> 20 for mb in (2.6, 3.5, 4.8, 5.1, 10, 19)]
     [8, 8, 8, 16, 32, 32]
     """
-    return 1 << round(math.log2(size) + margin)
+    return 1 << round(math.log2(size) + MARGIN)
 
 
 def _memory(size: int) -> NDArray:

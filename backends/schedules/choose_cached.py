@@ -84,11 +84,15 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     # What far exceeds the caches comes from memory either way: there other tiles pay where rows alias exactly.
     inside = aliased or CACHED_SHARE * move.points * size <= machine.last
     if inside and run_i.size >= TILE_LINES * line and run_j.size >= TILE_LINES * line and not move.boxed:
-        aliased = aliased_transpose(move, plain)
+        aliased = aliased_transpose(move, plain, machine)
         if aliased is not None:
             return replace(aliased, order=source_order(move, aliased))
     # What fits into the second caches of all threads is better written in parts: each finds its own when it reads on.
     parted = plain.threads > 1 and move.points * size <= plain.threads * machine.second
+    if machine.narrow and not move.boxed and beyond and it.row == LINE and reads_pieces(move, plain):
+        # Lines of the result, in the order of the source. Measured: up to 1.9 times as fast.
+        tile = replace(plain, tj=min(line, run_j.size))
+        return replace(tile, order=source_order(move, tile))
     if not parted and reads_along(move, machine, plain):
         return replace(plain, order=source_order(move, plain))
     plane = run_i.size * run_j.size * size
@@ -105,7 +109,7 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     return replace(plain, order=result_order(move, plain), pack=it.source_in_one_set and not move.boxed)
 
 
-def aliased_transpose(move: Move, plain: TransposeTiles) -> TransposeTiles | None:
+def aliased_transpose(move: Move, plain: TransposeTiles, machine: Machine) -> TransposeTiles | None:
     """Tiles for rows of which too many meet in a set of the first cache: few of those at a time, each for long."""
     size, line = move.out.size, LINE // move.out.size
     e, i, j, source, result = BLOCK // size, plain.i, plain.j, move.operands[0].strides, move.out.strides
@@ -116,6 +120,9 @@ def aliased_transpose(move: Move, plain: TransposeTiles) -> TransposeTiles | Non
     plain = replace(plain, band=0 if many or not source_aliases else WAYS, pack=many)
     if source_aliases and (not result_aliases or e > WAYS):
         return replace(plain, ti=line, tj=TILE_LINES * line)
+    if machine.narrow and result_aliases and e <= BLOCK // 4 and (e == BLOCK // 4 or not source_aliases):
+        # Where a line takes several stores, tiles of a line of each row of the result.
+        return replace(plain, ti=line, tj=line if source_aliases else TILE_LINES * line, stage=source_aliases)
     if result_aliases and not source_aliases and e <= WAYS:
         return replace(plain, ti=min(2 * TILE_LINES * line, i.size), tj=WAYS)
     return (
@@ -123,6 +130,13 @@ def aliased_transpose(move: Move, plain: TransposeTiles) -> TransposeTiles | Non
         if result_aliases
         else None
     )
+
+
+def reads_pieces(move: Move, schedule: TransposeTiles) -> bool:
+    """Whether the order of the result reads a piece of each of many runs of the source that follow each other."""
+    order = result_order(move, schedule)
+    inside = [k for k in order[order.index(TILE_J) :] if k >= 0]
+    return schedule.tj < schedule.j.size and any(move.operands[0].strides[k] == schedule.j.size for k in inside)
 
 
 def reads_along(move: Move, machine: Machine, schedule: TransposeTiles) -> bool:

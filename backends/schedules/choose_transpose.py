@@ -105,12 +105,12 @@ def choose_transpose(
     """Register transposes, where both runs are long enough for them."""
     far = runs_of(move, threads, i, j, True)
     if far is not None and by_lines(far, machine):
-        return line_transpose(far)
+        return line_transpose(far, machine)
     if far is not None and by_joined_lines(far, machine):
         return joined_lines(far)
     other = tiled_transpose(move, machine, threads, i, j, far)
     if far is not None and other is not None and by_few_lines(far, machine):
-        return replace(line_transpose(far), unaligned=other)
+        return replace(line_transpose(far, machine), unaligned=other)
     return other
 
 
