@@ -3,11 +3,11 @@
 The kernel of a guest tells the last cache of its host, and how much of it is ours depends on the others: no number that
 is reported says when non-temporal stores begin to pay, which decides more than all else that schedules choose. So it is
 measured, once for each processor: a transpose-like walk writes lines of many rows in turn, by ordinary and by
-non-temporal stores, and what it wrote is read again; then one that writes lines as they follow each other, for there are
+non-temporal stores, and what it wrote is read again; then one that writes lines as they follow each other: there are
 processors where that gains much earlier. The answers are rounded, so that noise does not change them, and kept in the
-cache. So is the number of rows of a transposed result that are best written side by side where they
-begin anywhere in a line: the wrong one takes up to twice the time, another one on each make of processor. Until the
-answers are there, and where nothing can be measured, `eqsat.backends.machine` is asked.
+cache. So is the number of rows of a transposed result that are best written side by side where they begin anywhere in a
+line: the wrong one takes up to twice the time, another one on each make of processor. Until the answers are there, and
+where nothing can be measured, `eqsat.backends.machine` is asked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ most moves gain later than a walk over many rows; transposes with long rows, whi
 PAST_MARGIN, EARLIER = -0.55, 0.8
 """Powers of two by which the size from which on all is written past the caches is above that from which on lines that
 follow each other gain, before it is rounded; and the part of the size at which many rows gain that this is at most.
-Measured on a Zen 1, where 13 kinds of moves gain from 2.5 to 3.5 MiB on, such lines from 4.0 to 4.7, rows from 7 to 8."""
+Measured on a Zen 1: 13 kinds of moves gain from 2.5 to 3.5 MiB on, such lines from 4.0 to 4.7, rows from 7 to 8."""
 PLANES, PLANE_ROWS, PLANE_COLUMNS = 8, 197, 768
 """The transpose by which strips are measured: a source that no second cache holds, rows that begin anywhere."""
 STRIP_ROUNDS = 25
@@ -287,7 +287,7 @@ def streaming_begins(sizes: Sequence[int], gains: Sequence[float]) -> float:
     of these sizes; between two sizes on a logarithmic scale. 0 where they pay for all, infinite where for none.
 
     >>> streaming_begins([2, 4, 8], [0.5, 0.8, 1.25]), streaming_begins([2, 8], [1.1, 0.5]), streaming_begins([8], [2])
-    (5.656854249492381, inf, 0)
+    (5.65685424949238, inf, 0)
     """
     measured = sizes[-len(gains) :]
     losing = [k for k, gain in enumerate(gains) if gain < 1]

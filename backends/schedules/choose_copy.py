@@ -17,7 +17,7 @@ COLLECTED = 1 << 10
 the two at its ends may be shared with its neighbours. Measured."""
 SHORT, READ_ON = 512, 4 << 10
 """Runs of fewer bytes are tiled such that so many bytes of the source are read one after the other, at most: as a
-rule, and where half of the last cache holds the source and the result. Measured."""
+rule, and where half of the last cache holds the source and the result and a line takes one store. Measured."""
 OVERLAP = 8
 """The last tile does again at most one in so many of all steps."""
 GROUPED = 4 << 10
@@ -95,7 +95,7 @@ def tiled_copy(move: Move, schedule: ContiguousCopy, machine: Machine) -> Contig
     n, k = (next((k for k in outer if a.strides[k] == run), None) for a in (move.operands[0], move.out))
     if n is None or k is None or n == k or 2 * run * move.out.size > SHORT:
         return schedule
-    near = 4 * move.points * move.out.size <= machine.last
+    near = 4 * move.points * move.out.size <= machine.last and not machine.narrow
     most = (READ_ON if near else SHORT) // (run * move.out.size)
     tile = rows_together(move.extents[n], most, move.out.strides[n] * move.out.size)
     if tile < 2 or move.extents[n] <= tile:
