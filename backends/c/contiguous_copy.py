@@ -79,7 +79,7 @@ class ContiguousCopyPrinter(SchedulePrinter[ContiguousCopy]):
         inner = self.inner
         outer = schedule.order[: len(schedule.order) - schedule.inner]
         names = {n: text.name("i") for n in outer}
-        levels = [Level(names[n], self.count(n)) for n in outer]
+        levels = [Level(names[n], self.count(n), n == schedule.own) for n in outer]
         run = move.extents[inner[-1]] if inner else 1
         piece = PIECE // self.size
         cut = len(inner) == 1 and run > 2 * piece and not move.boxed

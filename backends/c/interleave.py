@@ -19,8 +19,10 @@ class InterleavePrinter(SchedulePrinter[Interleave]):
         names = {n: text.name("i") for n in schedule.order}
         extent, block = move.extents[schedule.long], schedule.block
         tiles, within = dict(schedule.tiles), {n: text.name("i") for n, _ in schedule.tiles}
-        levels = [Level(within[n], move.extents[n] // steps) for n, steps in schedule.tiles]
-        levels += [Level(names[n], tiles.get(n, move.extents[n])) for n in schedule.order]
+        levels = [Level(within[n], move.extents[n] // steps, n == schedule.own) for n, steps in schedule.tiles]
+        levels += [
+            Level(names[n], tiles.get(n, move.extents[n]), n == schedule.own and n not in tiles) for n in schedule.order
+        ]
         blocks = -(-extent // block)
         levels.append(Level("block", blocks))
         kind = f"uint{8 * size}_t"

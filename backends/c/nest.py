@@ -74,21 +74,23 @@ class Text:
 
 @dataclass(frozen=True)
 class Level:
-    """One loop of a nest: its variable and how often it runs."""
+    """One loop of a nest: its variable and how often it runs; whether threads share its steps, and no others."""
 
     variable: str
     count: int
+    own: bool = False
 
 
 @contextmanager
 def nest(text: Text, levels: Sequence[Level], threads: int, shared: int = SHARED) -> Generator[None]:
     """Loops one inside of the other, within a part that all threads run; loops of one step are left out.
 
-    Threads share the outer ones, as many as give each of them `shared` iterations or more.
+    Threads share the outer ones, as many as give each of them `shared` iterations or more; or one, which is its own.
     """
     levels = [v for v in levels if v.count > 1]
     together, iterations = 0, 1
-    while threads > 1 and together < len(levels) and iterations < shared * threads:
+    own = threads > 1 and any(v.own for v in levels)
+    while threads > 1 and not own and together < len(levels) and iterations < shared * threads:
         iterations *= levels[together].count
         together += 1
     depth = text.depth
@@ -110,7 +112,9 @@ def nest(text: Text, levels: Sequence[Level], threads: int, shared: int = SHARED
         text.add("if (thread == 0) {" if threads > 1 else "{")
         text.depth += 1
     for level in levels:
-        text.add(f"for (ptrdiff_t {level.variable} = 0; {level.variable} < {level.count}; ++{level.variable}) {{")
+        name = level.variable
+        first, last = share(str(level.count)) if own and level.own else ("0", str(level.count))
+        text.add(f"for (ptrdiff_t {name} = {first}; {name} < {last}; ++{name}) {{")
         text.depth += 1
     yield
     while text.depth > depth:

@@ -143,7 +143,7 @@ class PointwiseRowsPrinter(SchedulePrinter[PointwiseRows]):
         i = schedule.i
         count = -(-move.extents[i] // schedule.ti)
         names = {n: text.name("i") for n in schedule.order}
-        levels = [Level(names[n], count if n == TILE_I else move.extents[n]) for n in schedule.order]
+        levels = [Level(names[n], count if n == TILE_I else move.extents[n], n == schedule.own) for n in schedule.order]
         row = PointwiseLoop(text, move.body, [a.dtype for a in move.operands], [a.strides[i] for a in move.operands])
 
         def start(access: Access) -> str:

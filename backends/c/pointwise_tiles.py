@@ -38,7 +38,7 @@ class PointwiseTilesPrinter(SchedulePrinter[PointwiseTiles]):
         names = {n: text.name("i") for n in schedule.order}
         counts = {n: -(-extents[n] // tiles[n]) if n < 0 else move.extents[n] for n in schedule.order}
         self.define_tile()
-        with nest(text, [Level(names[n], counts[n]) for n in schedule.order], schedule.threads):
+        with nest(text, [Level(names[n], counts[n], n == schedule.own) for n in schedule.order], schedule.threads):
             for n, label in ((TILE_I, "ti"), (TILE_J, "tj")):
                 at = tile_start(f"{names[n]} * {tiles[n]}", extents[n], tiles[n]) if extents[n] > tiles[n] else "0"
                 text.add(f"const ptrdiff_t {label} = {at};")

@@ -18,7 +18,7 @@ class RegisterShufflePrinter(SchedulePrinter[RegisterShuffle]):
         taken = dict(schedule.inside)
         steps = {n: taken.get(n, 1) for n in schedule.order}
         names = {n: text.name("i") for n in schedule.order}
-        levels = [Level(names[n], move.extents[n] // steps[n]) for n in schedule.order]
+        levels = [Level(names[n], move.extents[n] // steps[n], n == schedule.own) for n in schedule.order]
         with nest(text, levels, schedule.threads):
             many = [n for n in schedule.order if move.extents[n] > steps[n]]
             start = [(names[n], source.strides[n] * steps[n] * size) for n in many]

@@ -16,6 +16,7 @@ from eqsat.backends.schedules.choose_pointwise import (
 )
 from eqsat.backends.schedules.choose_transpose import choose_transpose
 from eqsat.backends.schedules.contiguity import lies_along, unit_loop, writes_contiguously
+from eqsat.backends.schedules.own_part import with_own_part
 from eqsat.backends.schedules.schedule import Schedule
 
 INLINE = 1024
@@ -28,9 +29,15 @@ PARALLEL = 1 << 17
 
 def choose(move: Move, machine: Machine, threads: int = 1) -> Schedule | None:
     """The schedule of a move; None leaves it to the general loop nest."""
-    i = unit_loop(move.out)
     if move.points * move.out.size < PARALLEL:
         threads = 1
+    chosen = _chosen(move, machine, threads)
+    return chosen and with_own_part(chosen, move)
+
+
+def _chosen(move: Move, machine: Machine, threads: int) -> Schedule | None:
+    """The schedule, without the question which part of the result each thread writes."""
+    i = unit_loop(move.out)
     if i is None:
         return None
     if move.is_fill:

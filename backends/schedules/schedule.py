@@ -19,11 +19,14 @@ class Schedule:
 
     order: the loops that stay loops, outermost first, as numbers of the move's loops, or TILE_I and TILE_J.
     threads: how many threads share the outer ones.
+    own: the loop whose steps threads share instead, of which each takes those that follow each other, and runs all
+    others: the outermost one of the result. Whoever reads a part of the result later finds what he wrote in his cache.
     nontemporal: whether the result is written by non-temporal stores.
     """
 
     order: tuple[int, ...]
     threads: int = 1
+    own: int | None = None
     nontemporal: bool = False
 
 

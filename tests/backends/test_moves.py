@@ -30,6 +30,7 @@ from eqsat.backends.c.vector import HEADER, define_interleave, define_type
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine
+from eqsat.backends.schedules import choose as choice
 from eqsat.backends.schedules.candidates import candidates
 from eqsat.backends.schedules.choose import schedule_moves
 from eqsat.backends.schedules.choose_transpose import choose_transpose
@@ -102,6 +103,16 @@ def views(draw: st.DrawFn, name: str, most: int = 30000) -> Tensor:
 @given(st.data(), st.sampled_from([1, 1, 2, 3]), st.sampled_from(MACHINES), st.integers(0, 15))
 def test_random_views_bit_by_bit(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
     check_bits({f"y{n}": data.draw(views(f"x{n}")) for n in range(6)}, threads, machine, shift)
+
+
+# feature: K1
+@settings(max_examples=8, suppress_health_check=ANY)
+@given(st.data(), st.sampled_from([2, 3, 5]), st.sampled_from(MACHINES), st.integers(0, 15))
+def test_random_views_in_threads(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
+    """However little there is for each of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(choice, "PARALLEL", 1)
+        check_bits({f"y{n}": data.draw(views(f"x{n}")) for n in range(6)}, threads, machine, shift)
 
 
 @st.composite

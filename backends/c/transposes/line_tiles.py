@@ -32,7 +32,9 @@ class LineTilesPrinter(LinesPrinter[LineTiles]):
         self.define_tile()
         counts = {TILE_I: -(-i.size // ti), TILE_J: -(-j.size // tj)}
         names = {n: text.name("i") for n in schedule.order}
-        levels = [Level(names[n], counts[n] if n < 0 else self.move.extents[n]) for n in schedule.order]
+        levels = [
+            Level(names[n], counts[n] if n < 0 else self.move.extents[n], n == schedule.own) for n in schedule.order
+        ]
         with nest(text, levels, schedule.threads):
             places: list[str] = []
             for n, extent, tile in ((TILE_I, i.size, ti), (TILE_J, j.size, tj)):

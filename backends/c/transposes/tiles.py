@@ -112,7 +112,7 @@ class TransposeTilesPrinter(SchedulePrinter[TransposeTiles]):
             define_offsets(text, move, j, move.out, "column")
         counts = {TILE_I: -(-i.size // schedule.ti), TILE_J: -(-j.size // schedule.tj)}
         names = {n: text.name("i") for n in schedule.order}
-        levels = [Level(names[n], counts[n] if n < 0 else self.extent(n)) for n in schedule.order]
+        levels = [Level(names[n], counts[n] if n < 0 else self.extent(n), n == schedule.own) for n in schedule.order]
         source = [(names[n], self.stride(self.source, n)) for n in schedule.order if n >= 0 and self.extent(n) > 1]
         target = [(names[n], self.stride(self.move.out, n)) for n in schedule.order if n >= 0 and self.extent(n) > 1]
         self.define_tile()
