@@ -47,10 +47,11 @@ TRIES = 3
 MARGIN = 1.2
 """Powers of two by which the last cache is larger than where the walk begins to gain, before it is rounded. Measured:
 most moves gain later than a walk over many rows; transposes with long rows, which begin at half of it, as it does."""
-PAST_MARGIN, EARLIER = -0.55, 0.8
+PAST_MARGIN, EARLIER = -0.1, 0.8
 """Powers of two by which the size from which on all is written past the caches is above that from which on lines that
 follow each other gain, before it is rounded; and the part of the size at which many rows gain that this is at most.
-Measured on a Zen 1: 13 kinds of moves gain from 2.5 to 3.5 MiB on, such lines from 4.0 to 4.7, rows from 7 to 8."""
+Measured on a Zen 1, where such lines gain from 4.0 to 4.7 MiB on, rows from 7 to 8: 4 MiB is the best of 3, 4 and 6, in
+one thread and in two. One thread gains from 3 on while other guests use the last cache, and loses a fourth otherwise."""
 PLANES, PLANE_ROWS, PLANE_COLUMNS = 8, 197, 768
 """The transpose by which strips are measured: a source that no second cache holds, rows that begin anywhere."""
 STRIP_ROUNDS = 25
@@ -319,11 +320,11 @@ def written_past(lines: float, rows: float, reported: Machine) -> int:
     """From how many bytes on each result is written past the caches, from the sizes from which on non-temporal stores
     pay in a walk over lines that follow each other, and in one over many rows.
 
-    A power of two or one and a half times one, about two thirds of the first size. As many as can be where that is not
-    much less than the second: there the last cache decides.
+    A power of two or one and a half times one, about the first size. As many as can be where that is not much less than
+    the second: there the last cache decides.
 
     >>> [written_past(lines * (1 << 20), 7.2 * (1 << 20), Machine()) >> 20 for lines in (4.3, 9)]
-    [3, 2048]
+    [4, 2048]
     """
     if lines == math.inf or lines > EARLIER * rows:
         return reported.past

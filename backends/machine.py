@@ -49,7 +49,7 @@ MACHINES: Mapping[str, Machine] = {
     "server": Machine(),
     "desktop": Machine(32, 48 << 10, 1 << 20, 24 << 20),
     "laptop": Machine(32, 32 << 10, 256 << 10, 4 << 20),
-    "avx2-guest": Machine(32, 32 << 10, 512 << 10, 16 << 20, strip=128, past=3 << 20),
+    "avx2-guest": Machine(32, 32 << 10, 512 << 10, 16 << 20, strip=128, past=4 << 20),
     "avx512-guest": Machine(64, 48 << 10, 2 << 20, 8 << 20),
     "avx512-epyc": Machine(64, 32 << 10, 1 << 20, 16 << 20, strip=128),
     "arm": Machine(16, 64 << 10, 1 << 20, 32 << 20),
