@@ -51,7 +51,7 @@ PAST_MARGIN, EARLIER = -0.1, 0.8
 """Powers of two by which the size from which on all is written past the caches is above that from which on lines that
 follow each other gain, before it is rounded; and the part of the size at which many rows gain that this is at most.
 Measured on a Zen 1, where such lines gain from 4.0 to 4.7 MiB on, rows from 7 to 8: 4 MiB is the best of 3, 4 and 6, in
-one thread and in two. One thread gains from 3 on while other guests use the last cache, and loses a fourth otherwise."""
+one thread and in two. One thread gains from 3 on while other guests use the last cache, else it loses a fourth."""
 PLANES, PLANE_ROWS, PLANE_COLUMNS = 8, 197, 768
 """The transpose by which strips are measured: a source that no second cache holds, rows that begin anywhere."""
 STRIP_ROUNDS = 25
