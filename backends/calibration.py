@@ -5,7 +5,8 @@ is reported says when non-temporal stores begin to pay, which decides more than 
 measured, once for each processor: a transpose-like walk writes lines of many rows in turn, by ordinary and by
 non-temporal stores, and what it wrote is read again; then one that writes lines as they follow each other: there are
 processors where that gains much earlier. The answers are rounded, so that noise does not change them, and kept in the
-cache. So is the number of rows of a transposed result that are best written side by side where they begin anywhere in a
+cache. So is the width of vectors in which blocks are transposed, for there are processors that do those of 32 bytes in
+halves; and the number of rows of a transposed result that are best written side by side where they begin anywhere in a
 line: the wrong one takes up to twice the time, another one on each make of processor. Until the answers are there, and
 where nothing can be measured, `eqsat.backends.machine` is asked.
 """
@@ -29,7 +30,7 @@ from eqsat.backends import cache
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.runner import address
 from eqsat.backends.interface import ALIGNMENT
-from eqsat.backends.machine import STRIPS, Machine, chosen_machine, machine_of, processor, reported_machine
+from eqsat.backends.machine import BLOCK, STRIPS, Machine, chosen_machine, machine_of, processor, reported_machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.locks import fork_safe
@@ -54,6 +55,10 @@ Measured on a Zen 1, where such lines gain from 4.0 to 4.7 MiB on, rows from 7 t
 one thread and in two. One thread gains from 3 on while other guests use the last cache, else it loses a fourth."""
 PLANES, PLANE_ROWS, PLANE_COLUMNS = 8, 197, 768
 """The transpose by which strips are measured: a source that no second cache holds, rows that begin anywhere."""
+TURNED_ROWS, TURNED_COLUMNS, TURNED_ROUNDS = 64, 784, 200
+"""The transpose by which vectors of 16 and of 32 bytes are compared: the second cache holds it."""
+NARROW_GAIN = 1.05
+"""How many times faster vectors of 16 bytes must be to be chosen. Measured on a Zen 1: 1.1 to 1.2."""
 STRIP_ROUNDS = 25
 STRIP_GAIN = 1.15
 """How many times faster strips of many rows must be to be chosen."""
@@ -117,6 +122,34 @@ static void block(char *d, size_t to, const char *s, size_t from) {
   const four r = PICK(c, e, 0, 4, 1, 5), t = PICK(c, e, 2, 6, 3, 7);
   *(any_four *)d = PICK(p, r, 0, 1, 4, 5), *(any_four *)(d + to) = PICK(p, r, 2, 3, 6, 7);
   *(any_four *)(d + 2 * to) = PICK(q, t, 0, 1, 4, 5), *(any_four *)(d + 3 * to) = PICK(q, t, 2, 3, 6, 7);
+}
+
+typedef int eight __attribute__((vector_size(32)));
+typedef int any_eight __attribute__((vector_size(32), aligned(1), may_alias));
+
+/* Eight rows of four words, transposed. */
+static void wide_block(char *d, size_t to, const char *s, size_t from) {
+#define FOUR(k) (*(const any_four *)(s + (k) * from))
+#define ROW(k) PICK(FOUR(k), FOUR((k) + 4), 0, 1, 2, 3, 4, 5, 6, 7)
+  const eight a = ROW(0), b = ROW(1), c = ROW(2), e = ROW(3);
+  const eight p = PICK(a, b, 0, 8, 1, 9, 4, 12, 5, 13), q = PICK(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+  const eight r = PICK(c, e, 0, 8, 1, 9, 4, 12, 5, 13), t = PICK(c, e, 2, 10, 3, 11, 6, 14, 7, 15);
+  *(any_eight *)d = PICK(p, r, 0, 1, 8, 9, 4, 5, 12, 13);
+  *(any_eight *)(d + to) = PICK(p, r, 2, 3, 10, 11, 6, 7, 14, 15);
+  *(any_eight *)(d + 2 * to) = PICK(q, t, 0, 1, 8, 9, 4, 5, 12, 13);
+  *(any_eight *)(d + 3 * to) = PICK(q, t, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+/* Transpose rows of words, four or eight of them at a time. */
+void turn(char *d, const char *s, size_t rows, size_t columns, int wide) {
+  const size_t from = 4 * columns, to = 4 * rows;
+  for (size_t c = 0; c < columns; c += 4)
+    for (size_t r = 0; r < rows; r += 8) {
+      char *t = d + c * to + 4 * r;
+      const char *f = s + r * from + 4 * c;
+      if (wide) wide_block(t, to, f, from);
+      else block(t, to, f, from), block(t + 16, to, f + 4 * from, from);
+    }
 }
 
 /* Transpose planes of words, strips of rows of the result in turn, pieces of so many words of each; read the result. */
@@ -185,7 +218,7 @@ def calibrate() -> Machine:
 
 def _key() -> str:
     """A digest of all that tells this machine, and how it is measured, from others."""
-    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, TRIES, MARGIN, PAST_MARGIN, EARLIER, STRIP_GAIN)
+    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, TRIES, MARGIN, PAST_MARGIN, EARLIER, STRIP_GAIN, NARROW_GAIN)
     text = repr((processor(), os.cpu_count(), cache.cache_directory(), how))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -242,6 +275,8 @@ def measured(reported: Machine) -> Machine:
     if library.has_strips():
         many = _gain_of_many_rows(library, source, result) >= STRIP_GAIN
         found = replace(found, strip=STRIPS[many])
+        if reported.vector == 2 * BLOCK and _gain_of_halves(library, source, result) >= NARROW_GAIN:
+            found = replace(found, shuffled=BLOCK)
     return found
 
 
@@ -270,6 +305,14 @@ def _gain_of_many_rows(library: ctypes.CDLL, source: NDArray, result: NDArray) -
     few, many = STRIPS
     call = partial(strips, address(result), address(source), PLANES, PLANE_ROWS, PLANE_COLUMNS)
     return _ratio(call, (few, 4), (many, 8), STRIP_ROUNDS)
+
+
+def _gain_of_halves(library: ctypes.CDLL, source: NDArray, result: NDArray) -> float:
+    """How many times faster a transpose in vectors of 16 bytes is than one in vectors of 32."""
+    turn = library.turn
+    turn.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2 + [ctypes.c_int]
+    call = partial(turn, address(result), address(source), TURNED_ROWS, TURNED_COLUMNS)
+    return _ratio(call, (1,), (0,), TURNED_ROUNDS)
 
 
 def _ratio(call: Callable[..., object], one: tuple[int, ...], other: tuple[int, ...], rounds: int) -> float:

@@ -29,6 +29,7 @@ class Machine:
     vector: bytes of a vector register. first, second: those of the data caches of one core. last: those of the last
     cache, which cores share. strip: rows of a transposed result that are written side by side where they begin anywhere
     in a line: few, so that the parts of a line follow each other soon, or many, so that rows of the source are read on.
+    shuffled: bytes of the vectors in which blocks are transposed, at most: fewer where wide ones are done in halves.
     past: bytes from which on each result is written past the caches; of smaller ones, those for which `last` says so.
     """
 
@@ -38,6 +39,7 @@ class Machine:
     last: int = 32 << 20
     strip: int = 32
     past: int = 2 << 30
+    shuffled: int = 64
 
     @property
     def narrow(self) -> bool:
@@ -49,7 +51,7 @@ MACHINES: Mapping[str, Machine] = {
     "server": Machine(),
     "desktop": Machine(32, 48 << 10, 1 << 20, 24 << 20),
     "laptop": Machine(32, 32 << 10, 256 << 10, 4 << 20),
-    "avx2-guest": Machine(32, 32 << 10, 512 << 10, 16 << 20, strip=128, past=4 << 20),
+    "avx2-guest": Machine(32, 32 << 10, 512 << 10, 16 << 20, strip=128, past=4 << 20, shuffled=16),
     "avx512-guest": Machine(64, 48 << 10, 2 << 20, 8 << 20),
     "avx512-epyc": Machine(64, 32 << 10, 1 << 20, 16 << 20, strip=128),
     "arm": Machine(16, 64 << 10, 1 << 20, 32 << 20),
@@ -59,7 +61,7 @@ MACHINES: Mapping[str, Machine] = {
 STRIPS = (32, 128)
 MOST = 1 << 14
 """Characters of a file that describes a machine, at most: of others the rest is not read."""
-CHOICES = {"vector": (16, 32, 64), "strip": STRIPS}
+CHOICES = {"vector": (16, 32, 64), "strip": STRIPS, "shuffled": (16, 32, 64)}
 """What facts can be that are no sizes of caches."""
 SHARE = 8 << 20
 """Bytes of the last cache for each processor that we may use, at most: a guest is told the size of its host's, which

@@ -193,6 +193,8 @@ class SchedulePrinter(ABC, Generic[S]):
         self.schedule = schedule
         self.vector = machine.vector
         """Bytes of a vector register."""
+        self.shuffled = min(machine.vector, machine.shuffled)
+        """Bytes of the vectors in which blocks are transposed that are not read again soon in wider ones."""
         self.name = name
         self.buffers = buffers
         self.size = move.out.size

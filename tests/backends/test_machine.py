@@ -166,7 +166,9 @@ def test_where_streaming_pays(gains: list[float], last: int) -> None:
     assert last_cache(streaming_begins(SIZES, gains), Machine(second=512 << 10, last=16 * MB)) == last
 
 
-@pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "TRIES", "MARGIN", "PAST_MARGIN", "EARLIER", "STRIP_GAIN"])
+@pytest.mark.parametrize(
+    "name", ["ROWS", "WORK", "ROUNDS", "TRIES", "MARGIN", "PAST_MARGIN", "EARLIER", "STRIP_GAIN", "NARROW_GAIN"]
+)
 def test_what_was_measured_otherwise_is_measured_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = calibration._key()  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(calibration, name, getattr(calibration, name) + 1)
@@ -286,6 +288,26 @@ def test_strips_of_many_rows_only_where_they_are_faster(
 
     monkeypatch.setattr(calibration, "_gain_of_many_rows", gain)
     assert measured(Machine()).strip == strip
+
+
+@pytest.mark.parametrize(("vector", "gain", "shuffled"), [(32, 1.1, 16), (32, 1.02, 64), (64, 1.1, 64)])
+def test_vectors_are_halved_where_that_is_faster(
+    vector: int, gain: float, shuffled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def halves(*_: object) -> float:
+        return gain
+
+    monkeypatch.setattr(calibration, "_gain_of_halves", halves)
+    assert measured(Machine(vector)).shuffled == shuffled
+
+
+@pytest.mark.parametrize("wide", [0, 1])
+def test_the_blocks_that_are_measured_are_a_transpose(wide: int) -> None:
+    library = load_library(calibration.SOURCE)
+    x = np.random.default_rng(0).integers(0, 1 << 30, (24, 20), np.int32)
+    y = np.zeros((20, 24), np.int32)
+    library.turn(ctypes.c_void_p(y.ctypes.data), ctypes.c_void_p(x.ctypes.data), *map(ctypes.c_size_t, x.shape), wide)
+    np.testing.assert_array_equal(y, x.T)
 
 
 @pytest.mark.parametrize(("strip", "piece"), [(32, 4), (128, 8)])

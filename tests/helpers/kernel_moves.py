@@ -19,7 +19,7 @@ from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
 
 MARGIN = 256
 MACHINES = [
-    Machine(32), Machine(16, second=1 << 14), Machine(64, strip=128), Machine(32, last=1 << 8),
+    Machine(32), Machine(16, second=1 << 14), Machine(64, strip=128), Machine(32, last=1 << 8, shuffled=16),
     Machine(16, last=1 << 8), Machine(64, second=1 << 10, last=1 << 8),
 ]  # fmt: skip
 """Vector widths; a tiny last cache makes every kernel stream its result."""

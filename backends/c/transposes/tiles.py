@@ -239,7 +239,7 @@ class TransposeTilesPrinter(SchedulePrinter[TransposeTiles]):
     def body(self, inner: Text, source: str, row: str, target: str, column: str) -> None:
         """Bands of rows that make whole lines of the result; in a band, blocks from left to right."""
         schedule = self.schedule
-        lanes = min(self.vector // BLOCK, max(1, schedule.ti // self.e))
+        lanes = min((self.vector if schedule.stage else self.shuffled) // BLOCK, max(1, schedule.ti // self.e))
         height = schedule.band or LINE // self.size
         bands = banded(cover(schedule.ti, self.e, lanes), self.e, height)
         whole = [b for k, b in enumerate(bands) if b == [(at + k * height, w) for at, w in bands[0]]]
