@@ -301,6 +301,16 @@ def test_vectors_are_halved_where_that_is_faster(
     assert measured(Machine(vector)).shuffled == shuffled
 
 
+def test_narrow_blocks_unless_what_they_store_is_read_again() -> None:
+    """The next load, a wider one, would wait for stores of its halves."""
+    y = eq.input("x", (1, 64, 56, 56), "float32").permute_dims((0, 2, 3, 1))
+    blocked = eq.input("x", (1, 4, 16, 56, 56), "float32").permute_dims((0, 1, 3, 4, 2))
+    for shuffled in (16, 32):
+        sources = [CKernel(as_program(z), 1, Machine(32, strip=128, shuffled=shuffled)).source for z in (y, blocked)]
+        assert ["transpose_u32_4x4(" in text for text in sources] == [shuffled == 16, False]
+        assert "transpose_u32_8x4(" in sources[1]
+
+
 @pytest.mark.parametrize("wide", [0, 1])
 def test_the_blocks_that_are_measured_are_a_transpose(wide: int) -> None:
     library = load_library(calibration.SOURCE)
@@ -352,7 +362,12 @@ def _moves() -> dict[str, eq.Tensor]:
         "padded": large.pad(((0, 0), (0, 0), (1, 1), (1, 1))),
         "five axes": eq.input("five", (48, 4, 28, 88, 28), "float32").permute_dims((4, 3, 2, 1, 0)),
     }  # fmt: skip
+    weights = eq.input("weights", (16, 16, 16, 16, 3, 3), "float32")
+    found["blocked weights"] = weights.permute_dims((0, 2, 4, 5, 3, 1))
+    found["nchw16c back, large"] = eq.input("blocks", (32, 4, 3136, 16), "float32").permute_dims((0, 1, 3, 2))
+    found["pack"] = eq.input("b", (1000, 62, 16), "float32").permute_dims((1, 0, 2))
     sizes = ("int8", (4096, 4096)), ("float16", (1023, 2047)), ("float16", (512, 768)), ("float64", (512, 512))
+    sizes += ("float32", (512, 512)), ("float32", (256, 256))
     for dtype, (rows, columns) in sizes:
         found[f"{rows}x{columns} {dtype}"] = eq.input("m", (rows, columns), dtype).permute_dims((1, 0))
     return found
