@@ -9,6 +9,7 @@ functions of their tests, and axioms in the proofs of laws. Rules and laws that 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -130,7 +131,9 @@ def of_laws() -> Iterator[dict[str, Any]]:
         print(f"laws, {place}: {', '.join(open_ones) or 'all'}", "have not fired" if open_ones else "have fired")
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args(arguments)
     os.environ["EQSAT_CACHE"] = "off"
     order = {r.name: k for k, r in enumerate(all_declared())}
     rows = sorted((*of_rules(), *of_laws()), key=lambda r: (order[r["name"]], PLACES.index(r["in"])))
@@ -139,4 +142,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
