@@ -214,7 +214,11 @@ def main(arguments: list[str]) -> int:
         if names and path.name.removesuffix(".onnx") not in names:
             continue
         with TemporaryDirectory() as folder:
-            rows.append(compared(path, chosen, Path(folder)))
+            try:
+                rows.append(compared(path, chosen, Path(folder)))
+            except EqsatError as error:  # as given, no runtime has it
+                print(f"{path.name}: {error}", flush=True)
+                continue
         print(line(rows[-1]), flush=True)
     print(summary(rows))
     if chosen.json:
