@@ -232,7 +232,10 @@ def wide_cases(dtype: str) -> dict[str, tuple[Tensor, str]]:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "float16", "float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bool", "float64"))],
+)
 def test_vectors_where_buffers_begin_at_whole_ones(dtype: str) -> None:  # feature: K4
     """Pads in one pass, rows and words of narrow elements in vectors; the same bits, and no vector at an odd place."""
     where, feed = open_device(), sample((6, 10, 24), dtype)
