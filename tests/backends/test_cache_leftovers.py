@@ -360,8 +360,9 @@ def test_a_full_device(part: float, refused: int, small: Path, tmp_path: Path) -
     """Nothing can be written there (Python then has another folder for temporary files), or half of a program."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    assert "written" not in on_full(tmp_path / "cache", scratch)
-    fill(small, int(part * min(taken(made) for made in (tmp_path / "cache").rglob("*.so"))))
+    if part:
+        assert "written" not in on_full(tmp_path / "cache", scratch)
+    fill(small, int(part * min((taken(made) for made in (tmp_path / "cache").rglob("*.so")), default=0)))
     said = on_full(small / "cache", scratch)
     assert said.count("CacheWarning") == 1 and f"the cache {small}/cache is not used: No space left" in said
     assert "written" not in said
