@@ -101,7 +101,7 @@ def test_what_all_uses_of_a_load_say_is_known_where_they_are_many() -> None:
     assert np.array_equal(compile(y)(x=a), evaluate(y, {"x": a}))
 
 
-@pytest.mark.parametrize("pairs", [40, 64, 90])
+@pytest.mark.parametrize("pairs", [40, 70, pytest.param(90, marks=pytest.mark.slow)])
 def test_a_load_in_many_pieces_is_known_within_their_hull(pairs: int) -> None:
     """Neighbours that change places, by slices: x[i - 1] is read in as many pieces, each with bounds of its own."""
     x = input("x", (2 * pairs, 3), "float32")

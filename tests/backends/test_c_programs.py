@@ -33,9 +33,13 @@ def test_views_in_every_way() -> None:
 
 
 @pytest.mark.parametrize("dtype", [d for d in DATA if d != "int32"])
-def test_views_of_every_type(dtype: str) -> None:
+@pytest.mark.parametrize("share", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_views_of_every_type(dtype: str, share: int) -> None:
+    """Some on every second type, the others on those between; the long test has all on each."""
     x = input("x", (2, 8, 7, 5), dtype)
-    chosen = ["padded blocks", "there and back", "unaligned", "take", "max", "concat"]
+    chosen = ["padded blocks", "there and back", "unaligned", "take", "max", "concat"][
+        DATA.index(dtype) % share :: share
+    ]
     if dtype == "bool":
         chosen = ["blocked", "unaligned", "take", "max"]
     check({name: VIEWS[name](x) for name in chosen}, {"x": sample((2, 8, 7, 5), dtype)})
@@ -131,22 +135,48 @@ def test_fusion_does_not_repeat_work() -> None:
     assert len(lower(Program([x], {"y": x.relu() + x.relu().flip(0)})).steps) == 1
 
 
-@settings(max_examples=120, suppress_health_check=ANY)
-@given(programs())
-def test_random_programs_as_statements(made: tuple[Tensor, bool]) -> None:
+def random_statements(made: tuple[Tensor, bool]) -> None:
     out, close = made
     (x,) = inputs_of(out)
     check_statements({"y": out}, {"x": sample(tuple(int(str(d)) for d in x.shape), x.dtype)}, close)
 
 
-# feature: K1
-@settings(max_examples=25, suppress_health_check=ANY)
-@given(st.tuples(*(programs(f"x{n}") for n in range(3))))
-def test_random_programs_in_c(made: tuple[tuple[Tensor, bool], ...]) -> None:
+@settings(max_examples=50, suppress_health_check=ANY)
+@given(programs())
+def test_random_programs_as_statements(made: tuple[Tensor, bool]) -> None:
+    random_statements(made)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, suppress_health_check=ANY)
+@given(programs())
+def test_many_random_programs_as_statements(made: tuple[Tensor, bool]) -> None:
+    random_statements(made)
+
+
+Made = tuple[tuple[Tensor, bool], ...]
+THREE = st.tuples(*(programs(f"x{n}") for n in range(3)))
+
+
+def random_programs(made: Made) -> None:
     outputs = {f"y{n}": out for n, (out, _) in enumerate(made)}
     inputs = [x for out in outputs.values() for x in inputs_of(out)]
     feeds = {x.name: sample(tuple(int(str(d)) for d in x.shape), x.dtype, n) for n, x in enumerate(inputs)}
     check(outputs, feeds, any(close for _, close in made))
+
+
+# feature: K1
+@settings(max_examples=10, suppress_health_check=ANY)
+@given(THREE)
+def test_random_programs_in_c(made: Made) -> None:
+    random_programs(made)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, suppress_health_check=ANY)
+@given(THREE)
+def test_many_random_programs_in_c(made: Made) -> None:
+    random_programs(made)
 
 
 def test_every_output_has_a_buffer_of_its_own() -> None:

@@ -273,8 +273,13 @@ def test_a_file_system_that_fails_is_only_slower(
 
 @posix
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc")
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_what_goes_away_while_it_is_counted_is_nothing(
-    tmp_path: Path, hanging: Callable[[], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    every: int,
+    tmp_path: Path,
+    hanging: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Other processes remove files and folders of the cache between any two calls."""
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
@@ -287,7 +292,7 @@ def test_what_goes_away_while_it_is_counted_is_nothing(
             found = cache("info", capsys=capsys)
         assert all(row["problem"] is None for row in found.values())
         assert number or (found["unfinished"]["entries"], found["unfinished"]["bytes"] > 0) == (1, True)
-        total, number = failing.seen, number + 1
+        total, number = failing.seen, number + every
     assert total > 20
 
 
@@ -360,8 +365,9 @@ def test_a_full_device(part: float, refused: int, small: Path, tmp_path: Path) -
     """Nothing can be written there (Python then has another folder for temporary files), or half of a program."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    assert "written" not in on_full(tmp_path / "cache", scratch)
-    fill(small, int(part * min(taken(made) for made in (tmp_path / "cache").rglob("*.so"))))
+    if part:
+        assert "written" not in on_full(tmp_path / "cache", scratch)
+    fill(small, int(part * min((taken(made) for made in (tmp_path / "cache").rglob("*.so")), default=0)))
     said = on_full(small / "cache", scratch)
     assert said.count("CacheWarning") == 1 and f"the cache {small}/cache is not used: No space left" in said
     assert "written" not in said
@@ -396,37 +402,6 @@ def test_another_failure_is_the_compilers_own(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CC", "false")
     with pytest.raises(BackendError, match="said nothing, and left with status 1"):
         compile(double(4))(x=np.ones((3, 4), "float32"))
-
-
-@posix
-def test_where_there_are_no_locks_age_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eqsat.backends.drafts import abandoned, draft, sweep
-
-    def refused(file: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", refused)
-    with draft(tmp_path, "build-") as first, draft(tmp_path, "build-") as second:
-        assert first.exists() and not abandoned(tmp_path, "build-")
-        os.utime(first / ".lock", (0, 0))
-        assert abandoned(tmp_path, "build-") == [first]
-        sweep(tmp_path, "build-")
-        assert not first.exists() and second.exists()
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_has_another_name_is_no_draft(tmp_path: Path) -> None:
-    from eqsat.backends.drafts import draft
-
-    mine = [tmp_path / name for name in ("eqsat-notes", "eqsat-", "eqsat-0123456789ab", "eqsat-abcdefabcdef")]
-    for path in mine:
-        path.mkdir()
-    (mine[2] / "thesis").touch()
-    mine[3].rmdir()
-    mine[3].symlink_to(mine[0])
-    with draft(tmp_path, "eqsat-"):
-        pass
-    assert sorted(tmp_path.iterdir()) == sorted(mine)
 
 
 @posix

@@ -25,13 +25,13 @@ def source_of(y: Tensor) -> str:
     return print_unit(lower(Program(leaves_of(y), {"y": y}))).source
 
 
-# feature: K1
-@settings(max_examples=15, deadline=None, phases=UNSHRUNK)
-@given(
+ROTATIONS = (
     st.sampled_from(BITS), st.integers(2, 40), st.integers(9, 200), st.integers(0, 9), st.sampled_from([1, -1, 3]),
     st.sampled_from([1, -1]), st.integers(-3, 300), st.sampled_from([1, 2]),
 )  # fmt: skip
-def test_rotations_bit_by_bit(
+
+
+def check_rotations(
     dtype: str, rows: int, columns: int, less: int, factor: int, sign: int, shift: int, threads: int
 ) -> None:
     shape, taken = (rows, columns), max(columns - less, 1)
@@ -42,18 +42,44 @@ def test_rotations_bit_by_bit(
 
 
 # feature: K1
-@settings(max_examples=15, deadline=None, phases=UNSHRUNK)
-@given(
+@settings(max_examples=6, deadline=None, phases=UNSHRUNK)
+@given(st.tuples(*ROTATIONS))
+def test_rotations_bit_by_bit(case: tuple[str, int, int, int, int, int, int, int]) -> None:
+    check_rotations(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, phases=UNSHRUNK)
+@given(st.tuples(*ROTATIONS))
+def test_many_rotations_bit_by_bit(case: tuple[str, int, int, int, int, int, int, int]) -> None:
+    check_rotations(*case)
+
+
+SWIZZLES = (
     st.sampled_from(BITS), st.sampled_from([32, 64, 128]), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 3),
     st.integers(0, 5), st.sampled_from([1, 2]),
 )  # fmt: skip
-def test_swizzles_of_many_positions_bit_by_bit(
-    dtype: str, turns: int, run: int, times: int, more: int, threads: int
-) -> None:
+
+
+def check_swizzles(dtype: str, turns: int, run: int, times: int, more: int, threads: int) -> None:
     shape = (2 * turns + more, turns * run * times)
     y = swizzled("x", dtype, shape, turns, run)
     check_bits({"y": y}, threads, this_machine(), more)
     assert ("swizzle_bytes(" in source_of(y)) == (run != 3)
+
+
+# feature: K1
+@settings(max_examples=6, deadline=None, phases=UNSHRUNK)
+@given(st.tuples(*SWIZZLES))
+def test_swizzles_of_many_positions_bit_by_bit(case: tuple[str, int, int, int, int, int]) -> None:
+    check_swizzles(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, phases=UNSHRUNK)
+@given(st.tuples(*SWIZZLES))
+def test_many_swizzles_of_many_positions(case: tuple[str, int, int, int, int, int]) -> None:
+    check_swizzles(*case)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -21,6 +21,7 @@ from kernel_moves import (
     parts,
     random_bits,
 )
+from seeds import each_value
 
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.runner import Runner
@@ -33,7 +34,6 @@ from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.schedules import choose as choice
 from eqsat.backends.schedules.candidates import candidates
 from eqsat.backends.schedules.choose import schedule_moves
-from eqsat.backends.schedules.choose_transpose import choose_transpose
 from eqsat.backends.schedules.schedule import (
     TILE_I,
     TILE_J,
@@ -46,7 +46,6 @@ from eqsat.backends.schedules.schedule import (
     StreamingTranspose,
     TransposeTiles,
 )
-from eqsat.backends.schedules.transpose import runs_of
 from eqsat.ir.dtypes import ELEMENTS, itemsize
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.run import evaluate_outputs
@@ -99,81 +98,31 @@ def views(draw: st.DrawFn, name: str, most: int = 30000) -> Tensor:
 
 
 # feature: K1
-@settings(max_examples=8, suppress_health_check=ANY)
+@settings(max_examples=4, suppress_health_check=ANY)
 @given(st.data(), st.sampled_from([1, 1, 2, 3]), st.sampled_from(MACHINES), st.integers(0, 15))
 def test_random_views_bit_by_bit(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
     check_bits({f"y{n}": data.draw(views(f"x{n}")) for n in range(6)}, threads, machine, shift)
 
 
-# feature: K1
-@settings(max_examples=8, suppress_health_check=ANY)
-@given(st.data(), st.sampled_from([2, 3, 5]), st.sampled_from(MACHINES), st.integers(0, 15))
-def test_random_views_in_threads(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
+def check_in_threads(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
     """However little there is for each of them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(choice, "PARALLEL", 1)
         check_bits({f"y{n}": data.draw(views(f"x{n}")) for n in range(6)}, threads, machine, shift)
 
 
-@st.composite
-def corners(draw: st.DrawFn, name: str) -> Tensor:
-    """Columns of a few rows, of a line's worth or any, of an array whose rows meet in few sets of a cache or nearly."""
-    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64")))
-    size = itemsize(dtype)
-    rows = draw(st.one_of(st.sampled_from([32 // size, 64 // size, 128 // size]), EXTENTS))
-    columns, start = draw(EXTENTS), draw(st.sampled_from([0, 0, 1, 5]))
-    width = draw(st.sampled_from([2048, 4096, 8192])) // size + draw(st.sampled_from([0, 0, 1, 64]))
-    return input(name, (rows, width), dtype).slice((0, start), (rows, columns)).permute_dims((1, 0))
-
-
 # feature: K1
-@settings(max_examples=8, suppress_health_check=ANY)
-@given(st.data(), st.sampled_from([Machine(), Machine(64), Machine(64, first=8 << 10, last=1 << 16)]))
-def test_corners_of_large_arrays(data: st.DataObject, machine: Machine) -> None:
-    """Nothing around their results is written: the tiles that suit the strides are no larger than what is left."""
-    check_bits({f"y{n}": data.draw(corners(f"x{n}")) for n in range(16)}, 1, machine, data.draw(st.integers(0, 15)))
+@settings(max_examples=3, suppress_health_check=ANY)
+@given(st.data(), st.sampled_from([2, 3, 5]), st.sampled_from(MACHINES), st.integers(0, 15))
+def test_random_views_in_threads(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
+    check_in_threads(data, threads, machine, shift)
 
 
-@st.composite
-def large_transposes(draw: st.DrawFn) -> Tensor:
-    """Rows of 12 lines or more, of one axis or two, that become columns; some of them backwards; or parts of lines."""
-    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64", "bool")))
-    line = 64 // np.dtype(dtype).itemsize
-    high, far = draw(st.sampled_from([(1, 12), (1, 13), (1, 19), (3, 4), (2, 7)])), draw(st.booleans())
-    wide = draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 1), (2, 5)]))
-    extents = {"o": draw(st.integers(1, 3)), "i1": high[0], "i2": high[1] * line, "j1": wide[0], "j2": wide[1] * line}
-    extents["j2"] += 0 if wide[0] > 1 else draw(st.integers(0, line))
-    part = draw(st.sampled_from([1, 1, 2, 4])) if high[0] == 1 else 1
-    if part > 1:
-        extents |= {"j1": 1, "j2": line // part}
-    before = ["i1", "o", "i2"] if far else ["o", "i1", "i2"]
-    source = [*before, "j1", "j2"]
-    x = input("x", tuple(extents[n] for n in source), dtype)
-    for n in draw(st.sets(st.sampled_from(["o", "i1", "i2"] if part == 1 else ["o"]), max_size=2)):
-        x = x.flip(source.index(n))
-    result = [*draw(st.permutations(["o", "j1", "j2"])), "i1", "i2"]
-    return x.permute_dims(tuple(source.index(n) for n in result))
-
-
-def check_lines(y: Tensor, threads: int, shift: int, vector: int, part: int = 1) -> None:
-    """By lines, wherever rows begin; in parts of so many lines of the source, where it has more."""
-    machine = Machine(vector, second=1 << 7, last=1 << 8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eqsat.backends.schedules.choose_lines.PART", 64 * part)
-        patch.setattr("eqsat.backends.schedules.choose_lines.STRIPS", 1)
-        ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), machine)
-        assert isinstance(schedule, LineTranspose)
-        assert (schedule.part > 0) == (TILE_J in schedule.order) == (schedule.j.size * itemsize(y.dtype) > 64 * part)
-        check_bits({"y": y}, threads, machine, shift)
-
-
-# feature: K1
-@settings(max_examples=12, suppress_health_check=ANY)
-@given(
-    large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]), st.integers(1, 12)
-)
-def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int, vector: int, part: int) -> None:
-    check_lines(y, threads, shift, vector, part)
+@pytest.mark.slow
+@settings(max_examples=100, suppress_health_check=ANY)
+@given(st.data(), st.sampled_from([2, 3, 5]), st.sampled_from(MACHINES), st.integers(0, 15))
+def test_many_random_views_in_threads(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
+    check_in_threads(data, threads, machine, shift)
 
 
 def test_large_transposes_are_done_in_parts() -> None:
@@ -197,8 +146,10 @@ def test_large_transposes_are_done_in_parts() -> None:
         assert chosen(17 * 64 // itemsize(dtype), 1 << 16, dtype).lines == (2 if dtype == "uint8" else 4)
 
 
-@pytest.mark.parametrize("shape", [(13, 2, 2), (2, 13, 2, 2), (13, 3, 2), (9, 16, 2, 3), (70, 4, 2), (50, 2, 4)])
-@pytest.mark.parametrize("machine", [Machine(32, last=1 << 8), MACHINES[-1]])
+@each_value(
+    shape=[(13, 2, 2), (2, 13, 2, 2), (13, 3, 2), (9, 16, 2, 3), (70, 4, 2), (50, 2, 4)],
+    machine=[Machine(32, last=1 << 8), MACHINES[-1]],
+)
 def test_planes_that_are_less_than_a_line(shape: tuple[int, ...], machine: Machine) -> None:
     """What follows each other in the result is put together to whole lines only where there are some."""
     swapped = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
@@ -221,86 +172,6 @@ def test_lines_of_words_are_transposed(width: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=600, suppress_health_check=ANY)
-@given(
-    large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]), st.integers(1, 12)
-)
-def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int, vector: int, part: int) -> None:
-    check_lines(y, threads, shift, vector, part)
-
-
-@st.composite
-def crowded_transposes(draw: st.DrawFn) -> Tensor:
-    """Rows near a power of two bytes, so that many meet in a set of the cache, on one side or both, some backwards."""
-    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "bool")))
-    page = 4096 // np.dtype(dtype).itemsize
-    stride, lines = draw(st.sampled_from([page, page, page // 2])), st.integers(64, 300)
-    read, other = stride + draw(st.sampled_from([0, 0, -1, 1, -2, 3])), draw(lines)
-    shape = draw(st.sampled_from([(other, read), (read, other), (stride // 2 - 1, read)]))
-    outer = draw(st.integers(1, 2)) if prod(shape) < 1 << 18 else 1
-    x = input("x", (outer, *shape), dtype)
-    x = x.flip(draw(st.integers(0, 1))) if draw(st.booleans()) else x
-    return x.permute_dims((0, 2, 1))
-
-
-# feature: K1
-@settings(max_examples=12, suppress_health_check=ANY)
-@given(crowded_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
-def test_crowded_transposes_bit_by_bit(y: Tensor, threads: int, shift: int, vector: int) -> None:
-    check_bits({"y": y}, threads, Machine(vector), shift)
-
-
-@st.composite
-def tiles_of_lines(draw: st.DrawFn) -> tuple[Tensor, int, int]:
-    """Runs of one axis or two that become columns, wherever they begin, and how many lines tiles have along both."""
-    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64")))
-    line = 64 // np.dtype(dtype).itemsize
-    high, wide = draw(st.integers(1, 5)), draw(st.integers(1, 4))
-    extents = {"o": draw(st.integers(1, 3)), "i1": 1, "j1": 1}
-    for name, least in (("i", high * line), ("j", wide * line)):
-        split = draw(st.sampled_from([1, 1, 2, 3])) if least > line else 1
-        extents |= {f"{name}1": split, f"{name}2": -(-least // split) + draw(st.integers(0, line))}
-    far = draw(st.booleans())
-    source = [*(["i1", "o", "i2"] if far else ["o", "i1", "i2"]), "j1", "j2"]
-    x = input("x", tuple(extents[n] for n in source), dtype)
-    for n in draw(st.sets(st.sampled_from(["o", "i1", "i2"]), max_size=2)):
-        x = x.flip(source.index(n))
-    result = [*draw(st.permutations(["o", "j1", "j2"])), "i1", "i2"]
-    return x.permute_dims(tuple(source.index(n) for n in result)), high, wide
-
-
-def check_tiles_of_lines(case: tuple[Tensor, int, int], threads: int, shift: int, vector: int) -> None:
-    """Tiles of so many lines, or of as many as the runs that are found have."""
-    y, high, wide = case
-
-    def tiles(move: Move, machine: Machine, threads: int, i: int, j: int) -> Schedule | None:
-        it, line = runs_of(move, threads, i, j, True), 64 // move.out.size
-        if it is None or min(it.plain.i.size, it.plain.j.size) < line:
-            return choose_transpose(move, machine, threads, i, j)
-        runs = (it.plain.i, it.plain.j)
-        lines = (min(n, run.size // line) for n, run in zip((high, wide), runs, strict=True))
-        return LineTiles(*runs, *lines, order=it.plain.order, threads=threads)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eqsat.backends.schedules.choose.choose_transpose", tiles)
-        check_bits({"y": y}, threads, Machine(vector), shift)
-
-
-# feature: K1
-@settings(max_examples=12, suppress_health_check=ANY)
-@given(tiles_of_lines(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
-def test_tiles_of_lines_bit_by_bit(case: tuple[Tensor, int, int], threads: int, shift: int, vector: int) -> None:
-    check_tiles_of_lines(case, threads, shift, vector)
-
-
-@pytest.mark.slow
-@settings(max_examples=600, suppress_health_check=ANY)
-@given(tiles_of_lines(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
-def test_many_tiles_of_lines(case: tuple[Tensor, int, int], threads: int, shift: int, vector: int) -> None:
-    check_tiles_of_lines(case, threads, shift, vector)
-
-
-@pytest.mark.slow
 @settings(max_examples=400, suppress_health_check=ANY)
 @given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from(MACHINES), st.integers(0, 15))
 def test_many_random_views(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
@@ -309,24 +180,35 @@ def test_many_random_views(data: st.DataObject, threads: int, machine: Machine, 
 
 @pytest.mark.parametrize("number", range(len(MACHINES)))
 def test_usual_layouts_bit_by_bit(number: int) -> None:
-    cases = chosen_cases((DTYPES[number % 5],))
+    """Every second of them on one machine, and the others on the next; the long test has all on each."""
+    cases = dict([*chosen_cases((DTYPES[number % 5],)).items()][number % 2 :: 2])
     check_bits(cases, number % 3 + 1, MACHINES[number], 5 * number)
 
 
+@pytest.mark.parametrize("share", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", [0, 3])
-def test_without_vector_extensions(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_vector_extensions(number: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "EQSAT_PLAIN_LOOPS" in HEADER
     monkeypatch.setenv("EQSAT_CFLAGS", "-O1 -DEQSAT_PLAIN_LOOPS -Werror")
-    check_bits(chosen_cases((DTYPES[number],)), 1, MACHINES[number], 1)
+    check_bits(dict([*chosen_cases((DTYPES[number],)).items()][number % share :: share]), 1, MACHINES[number], 1)
 
 
+LONG = (64, 65, 127, 128, 900)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [{3: LONG, 5: (65, 900), 7: (64, 127)}, pytest.param(dict.fromkeys((3, 5, 7), LONG), marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("flags", ["", "-U__AVX512VBMI__", "-DEQSAT_PLAIN_LOOPS"])
-def test_lines_of_bytes_are_interleaved(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_bytes_are_interleaved(
+    flags: str, lengths: dict[int, tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of few rows, and back, with permutations of bytes in whole lines where there are any, and without."""
     monkeypatch.setenv("EQSAT_CFLAGS", flags)
     cases: dict[str, Tensor] = {}
-    for count in (3, 5, 7):
-        for long in (64, 65, 127, 128, 900):
+    for count, longs in lengths.items():
+        for long in longs:
             cases[f"woven {count} {long}"] = input(f"x{count}_{long}", (2, count, long), "int8").permute_dims((0, 2, 1))
             cases[f"apart {count} {long}"] = input(f"y{count}_{long}", (2, long, count), "uint8").permute_dims(
                 (0, 2, 1)
@@ -457,8 +339,9 @@ def test_every_schedule_is_chosen_somewhere() -> None:
     assert set(FEATURES) == set(seen), set(FEATURES) - set(seen)
 
 
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", [Machine(32, last=1 << 8), MACHINES[-1], this_machine()])
-def test_every_candidate_computes_the_same(machine: Machine) -> None:
+def test_every_candidate_computes_the_same(machine: Machine, every: int) -> None:
     shapes = [((130, 77), "float32"), ((2, 3, 40, 64), "int8"), ((40, 6, 50), "float64"), ((64, 1024), "uint16")]
     shapes += [((200, 40), "float32"), ((90, 2, 6), "float64"), ((130, 2047), "float16")]
     orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0), (1, 0), (0, 2, 1), (1, 0)]
@@ -471,7 +354,7 @@ def test_every_candidate_computes_the_same(machine: Machine) -> None:
         want = evaluate_outputs(Program(leaves_of(y), {"y": y}), {"x": feed})["y"]
         schedules = candidates(move, machine, 1)
         assert len(set(schedules)) == len(schedules) >= 2
-        for schedule in schedules:
+        for schedule in schedules[::every]:
             unit = print_unit(low, 1, machine, {name: [(move, schedule)]})
             out = np.zeros(want.shape, want.dtype)
             Runner(low, unit, load_library(unit.source)).run({"x": feed}, {"y": out})

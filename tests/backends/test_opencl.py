@@ -53,6 +53,11 @@ def joined(outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {dtype: reductions.concat(xs, 0) for dtype, xs in rows.items()}
 
 
+def some_views(kind: str, share: int) -> list[str]:
+    """Every second view for one kind of device and the others for the other kind, or all for both."""
+    return list(VIEWS)[KINDS.index(kind) % share :: share]
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels are compiled without optimisation, which takes most of the time of these tests."""
@@ -62,13 +67,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # feature: K4
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kind", KINDS)
-def test_views_in_every_way(kind: str) -> None:
+@pytest.mark.parametrize("share", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_views_in_every_way(kind: str, share: int) -> None:
     x = input("x", (2, 8, 7, 5), "int32")
-    check({name: make(x) for name, make in VIEWS.items()}, {"x": sample((2, 8, 7, 5), "int32")}, kind)
+    check({name: VIEWS[name](x) for name in some_views(kind, share)}, {"x": sample((2, 8, 7, 5), "int32")}, kind)
 
 
-@pytest.mark.parametrize("dtype", DATA)
-def test_scalar_operations(dtype: str) -> None:
+def operands(dtype: str) -> tuple[NDArray, NDArray]:
     x, y = sample((64,), dtype, 1), sample((64,), dtype, 2)
     if not is_float(dtype) and dtype != "bool":
         y[y == 0] = 3
@@ -76,7 +81,16 @@ def test_scalar_operations(dtype: str) -> None:
             x[:3], y[:12] = np.iinfo(dtype).min, [-1, 2, -3, 7, -7, 5, -5, 1, -2, 3, -1, 11]
     elif is_float(dtype):
         x[:8], y[:8] = [-7, 7, -7, 7, 0, -0.0, np.inf, -3.5], [2, -2, -2, 2, 3, 3, 2, np.inf]
-    check(joined(operations(dtype)), {"x": x, "y": y}, "cpu")
+    return x, y
+
+
+@pytest.mark.parametrize("dtype", DATA)
+def test_scalar_operations(dtype: str) -> None:
+    """Those of a type, and casts from all others to it: few kernels, since few types are in a row."""
+    outputs = {name: y for name, y in operations(dtype).items() if not name.startswith("cast")}
+    outputs |= {f"cast from {d}": input(f"from_{d}", (64,), d).cast(dtype) for d in DATA}
+    x, y = operands(dtype)
+    check(joined(outputs), {"x": x, "y": y, **{f"from_{d}": operands(d)[0] for d in DATA}}, "cpu")
 
 
 def test_half_rounds_to_nearest_even() -> None:
@@ -218,7 +232,10 @@ def wide_cases(dtype: str) -> dict[str, tuple[Tensor, str]]:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "float16", "float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bool", "float64"))],
+)
 def test_vectors_where_buffers_begin_at_whole_ones(dtype: str) -> None:  # feature: K4
     """Pads in one pass, rows and words of narrow elements in vectors; the same bits, and no vector at an odd place."""
     where, feed = open_device(), sample((6, 10, 24), dtype)

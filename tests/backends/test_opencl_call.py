@@ -241,7 +241,12 @@ def test_hostile_names_reach_no_code() -> None:
 
 
 # feature: K4
-@pytest.mark.parametrize("dtype", CHANNEL_TYPES)
+ROUTINE = ("float32", "float16", "int8", "uint16", "bool")
+
+
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(d, marks=() if d in ROUTINE else pytest.mark.slow) for d in CHANNEL_TYPES]
+)
 def test_images_round_trip(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
     x, back = input("x", (2, 8, 3, 5), dtype), input("x", (2, 2, 3, 5, 4), dtype)

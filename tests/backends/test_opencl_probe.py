@@ -36,15 +36,19 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # feature: K4
+ALL = ["x", "rows", "columns", "both"]
+
+
+@pytest.mark.parametrize("chosen", [[ALL[:3]], pytest.param([ALL[:1], ALL], marks=pytest.mark.slow)])
 @each_value(dtype=CHANNEL_TYPES, channels=[1, 4])
-def test_an_image_is_right_or_refused(dtype: str, channels: int) -> None:
+def test_an_image_is_right_or_refused(dtype: str, channels: int, chosen: list[list[str]]) -> None:
     """In and out, of every format; never other numbers."""
     shape = (6, 8) if channels == 1 else (6, 2, 4)
     x = input("x", shape, dtype)
     array = np.resize(sample(Image(6, 8, channels, dtype)).reshape(-1), shape)
     outputs = {"rows": (0,), "columns": (1,), "both": (0, 1)}
     program = program_of({name: x.flip(axes) for name, axes in outputs.items()})
-    for images in (["x"], list(outputs)):
+    for images in chosen:
         rows = {name: Buffer(name, shape, dtype, axis_separators=(1,)) for name in images}
         try:
             got = compile(program, "opencl", buffers=rows)(x=array)
@@ -57,11 +61,12 @@ def test_an_image_is_right_or_refused(dtype: str, channels: int) -> None:
 
 
 @pytest.mark.parametrize("kind, dtype, last", [("cpu", "int32", 5), ("gpu", "uint8", 4)])
-def test_views_of_images(kind: str, dtype: str, last: int) -> None:
+@pytest.mark.parametrize("share", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_views_of_images(kind: str, dtype: str, last: int, share: int) -> None:
     """Every kind of kernel reads one, and writes one where its result has two axes; pixels of one channel, of four."""
     x = input("x", (2, 8, 7, last), dtype)
     wide = x.pad(((0, 0), (0, 0), (0, 0), (0, 5 - last)))
-    outputs = {name: make(wide) for name, make in VIEWS.items()}
+    outputs = {name: VIEWS[name](wide) for name in list(VIEWS)[(kind == "gpu") % share :: share]}
     program, feeds = program_of(outputs), {"x": numbers((2, 8, 7, last), dtype)}
     ends = {n: y for n, y in outputs.items() if y.rank > 1 and y.dtype in CHANNEL_TYPES and all(y.shape)}
     rows = {n: Buffer(n, y.shape, y.dtype, axis_separators=(1,)) for n, y in {"x": x, **ends}.items()}

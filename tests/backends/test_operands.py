@@ -78,17 +78,34 @@ def feeds(program: Program) -> dict[str, NDArray]:
     return {b.label: whole(b.shape, b.dtype) for b in lower(program).buffers.values() if b.role == "input"}
 
 
-# feature: K3
-@each_value(machine=[Machine(vector=16), Machine(vector=32, first=1 << 12), Machine(vector=64)], threads=[1, 2])
-@given(data=st.data())
-@settings(max_examples=3, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
-def test_random_products(machine: Machine, threads: int, data: st.DataObject) -> None:
+GENERATED = [Phase.explicit, Phase.generate]
+MACHINES = [Machine(vector=16), Machine(vector=32, first=1 << 12), Machine(vector=64)]
+
+
+def check_products(machine: Machine, threads: int, data: st.DataObject) -> None:
     outputs = {f"y{n}": product(data, f"x{n}") for n in range(5)}
     program = program_of({**outputs, "z0": windows(data, "z0"), "z1": windows(data, "z1")})
     arrays = feeds(program)
     want, got = evaluate_outputs(program, arrays), CKernel(program, threads, machine)(arrays)
     for name in want:
         assert_same(got[name], want[name], False, name)
+
+
+# feature: K3
+@each_value(machine=MACHINES, threads=[1, 2])
+@given(data=st.data())
+@settings(max_examples=1, phases=GENERATED, suppress_health_check=[HealthCheck.too_slow])
+def test_random_products(machine: Machine, threads: int, data: st.DataObject) -> None:
+    check_products(machine, threads, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("machine", MACHINES)
+@given(data=st.data())
+@settings(max_examples=12, phases=GENERATED, suppress_health_check=[HealthCheck.too_slow])
+def test_many_random_products(machine: Machine, threads: int, data: st.DataObject) -> None:
+    check_products(machine, threads, data)
 
 
 def made(y: Tensor) -> list[str]:
@@ -169,16 +186,28 @@ def guarded(data: st.DataObject, name: str) -> Tensor:
     return eq.compute((n,) * spatial, body, reduce=(*(n,) * summed, times), combiner=combiner)
 
 
-# feature: K3
-@pytest.mark.parametrize("machine", [None, Machine(vector=32)])
-@given(data=st.data())
-@settings(max_examples=12, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
-def test_functions_of_elements_and_places(machine: Machine | None, data: st.DataObject) -> None:
+def check_functions(machine: Machine | None, data: st.DataObject) -> None:
     program = program_of({f"y{n}": guarded(data, f"x{n}") for n in range(8)})
     arrays = feeds(program)
     want, got = evaluate_outputs(program, arrays), CKernel(program, 1, machine)(arrays)
     for name in want:
         assert_same(got[name], want[name], False, name)
+
+
+# feature: K3
+@pytest.mark.parametrize("machine", [None, Machine(vector=32)])
+@given(data=st.data())
+@settings(max_examples=5, phases=GENERATED, suppress_health_check=[HealthCheck.too_slow])
+def test_functions_of_elements_and_places(machine: Machine | None, data: st.DataObject) -> None:
+    check_functions(machine, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", [None, Machine(vector=32)])
+@given(data=st.data())
+@settings(max_examples=50, phases=GENERATED, suppress_health_check=[HealthCheck.too_slow])
+def test_many_functions_of_elements_and_places(machine: Machine | None, data: st.DataObject) -> None:
+    check_functions(machine, data)
 
 
 # feature: K3

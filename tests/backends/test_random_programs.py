@@ -50,16 +50,27 @@ def check(program: Program, compiled: Program) -> None:
         assert equal_arrays(array, results[name], exact=False), name
 
 
-@settings(max_examples=18, suppress_health_check=ANY)
+@settings(max_examples=7, suppress_health_check=ANY)
 @given(bundles())
 def test_compiled_programs_equal_their_numpy_meaning(program: Program) -> None:
     check(program, program)
 
 
-@settings(max_examples=8, suppress_health_check=ANY)
+def check_optimised(program: Program) -> None:
+    check(program, optimize(program, "c", limits=Limits(nodes=4000, seconds=5, iterations=60)).program)
+
+
+@settings(max_examples=4, suppress_health_check=ANY)
 @given(bundles(count=6, max_ops=8))
 def test_optimised_and_compiled_programs_equal_the_original(program: Program) -> None:
-    check(program, optimize(program, "c", limits=Limits(nodes=4000, seconds=5, iterations=60)).program)
+    check_optimised(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, suppress_health_check=ANY)
+@given(bundles(count=6, max_ops=8))
+def test_many_optimised_and_compiled_programs(program: Program) -> None:
+    check_optimised(program)
 
 
 @pytest.mark.slow

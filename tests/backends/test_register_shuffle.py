@@ -32,17 +32,31 @@ def swizzled(name: str, dtype: str, shape: tuple[int, int], rows: int, step: int
     return compute(shape, lambda i, j: x[i, j ^ (i % rows * step)])
 
 
-# feature: K1
-@settings(max_examples=12, deadline=None)
-@given(
+SWIZZLES = (
     st.sampled_from(DTYPES), st.sampled_from([2, 4, 8, 16]), st.sampled_from([1, 2, 3, 4, 8, 16]), st.integers(1, 3),
     st.sampled_from([1, 2]),
 )  # fmt: skip
-def test_swizzles_bit_by_bit(dtype: str, rows: int, step: int, times: int, threads: int) -> None:
+
+
+def check_swizzles(dtype: str, rows: int, step: int, times: int, threads: int) -> None:
     columns = 1 << (rows * step).bit_length()
     shapes = [(rows * times, columns), (rows, 2 * columns), (rows + 3, 4 * columns)]
     outputs = {f"y{n}": swizzled(f"x{n}", dtype, shape, rows, step) for n, shape in enumerate(shapes)}
     check_bits(outputs, threads, this_machine())
+
+
+# feature: K1
+@settings(max_examples=5, deadline=None)
+@given(*SWIZZLES)
+def test_swizzles_bit_by_bit(dtype: str, rows: int, step: int, times: int, threads: int) -> None:
+    check_swizzles(dtype, rows, step, times, threads)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(*SWIZZLES)
+def test_many_swizzles_bit_by_bit(dtype: str, rows: int, step: int, times: int, threads: int) -> None:
+    check_swizzles(dtype, rows, step, times, threads)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -111,14 +125,15 @@ def stored_in_parts(text: str) -> set[str]:
 
 
 # feature: K1
+@pytest.mark.parametrize("dtypes", [("int8", "float32"), pytest.param(DTYPES, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("vector", "flags"), [(32, "-mavx2"), (64, "-mavx512bw -mavx512vl -mavx512vbmi")])
-def test_blocks_stay_in_registers(vector: int, flags: str) -> None:
+def test_blocks_stay_in_registers(vector: int, flags: str, dtypes: tuple[str, ...]) -> None:
     """Also where their results are adjacent: gcc takes loops over such vectors for copies of memory, by wider ones."""
     compiler = find_compiler()
     if platform.machine() != "x86_64":
         pytest.skip("looks at the instructions of one kind of processor")
     kinds = ("nhwc 16", "blocked", "strips", "woven 5", "woven 7")
-    for name, y in chosen_cases().items():
+    for name, y in chosen_cases(dtypes).items():
         if not name.startswith(kinds):
             continue
         low = lower(Program(leaves_of(y), {"y": y}))

@@ -64,11 +64,7 @@ KINDS = ["nn", "nt", "tn", "out", "conv", "padded", "steps", "depthwise"]
 MACHINES = [Machine(vector=16), SMALL, Machine(first=1 << 12)]
 
 
-# feature: K3
-@each_value(machine=MACHINES, threads=[1, 2])
-@given(data=st.data())
-@settings(max_examples=2, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
-def test_random_sizes(machine: Machine, threads: int, data: st.DataObject) -> None:
+def check_sizes(machine: Machine, threads: int, data: st.DataObject) -> None:
     outputs: dict[str, Tensor] = {}
     for kind in KINDS:
         dtype = data.draw(st.sampled_from(DTYPES))
@@ -81,12 +77,32 @@ def test_random_sizes(machine: Machine, threads: int, data: st.DataObject) -> No
         assert_same(got[name], want[name], False, name)
 
 
+GENERATED = [Phase.explicit, Phase.generate]
+
+
 # feature: K3
+@each_value(machine=MACHINES, threads=[1, 2])
+@given(data=st.data())
+@settings(max_examples=1, phases=GENERATED, suppress_health_check=[HealthCheck.too_slow])
+def test_random_sizes(machine: Machine, threads: int, data: st.DataObject) -> None:
+    check_sizes(machine, threads, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("machine", MACHINES)
+@given(data=st.data())
+@settings(max_examples=8, phases=GENERATED, suppress_health_check=[HealthCheck.too_slow])
+def test_many_random_sizes(machine: Machine, threads: int, data: st.DataObject) -> None:
+    check_sizes(machine, threads, data)
+
+
+# feature: K3
+@pytest.mark.parametrize("sizes", [(21, 43, 81), pytest.param((41, 59, 87, 99), marks=pytest.mark.slow)])
 @each_value(vector=[16, 32, 64], dtype=["float64", "float32"])
-def test_rests_of_lanes_between_blocks(vector: int, dtype: str) -> None:
+def test_rests_of_lanes_between_blocks(vector: int, dtype: str, sizes: tuple[int, ...]) -> None:
     """The last lanes of a row, fewer than a vector holds, are added once in each block of the reduced axis."""
     x = eq.input("x", (28, 29), dtype)
-    sizes = (21, 41, 43, 59, 81, 87, 99)
     program = program_of({f"y{n}": eq.matmul(x, eq.input(f"w{n}", (29, n), dtype)) for n in sizes})
     arrays = feeds(program)
     want, got = evaluate_outputs(program, arrays), CKernel(program, 1, Machine(vector=vector, first=1 << 12))(arrays)
@@ -95,7 +111,9 @@ def test_rests_of_lanes_between_blocks(vector: int, dtype: str) -> None:
 
 
 # feature: K3
-@pytest.mark.parametrize("flags", ["-O1 -Werror -DEQSAT_PLAIN_LOOPS", "-O2 -Werror", "-O3 -Werror"])
+@pytest.mark.parametrize(
+    "flags", ["-O1 -Werror -DEQSAT_PLAIN_LOOPS", pytest.param("-O2 -Werror", marks=pytest.mark.slow), "-O3 -Werror"]
+)
 def test_blocks_chunks_and_rests(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes past each limit by one, in the order of blocks of the reduced axis, rows and lanes."""
     monkeypatch.setenv("EQSAT_CFLAGS", flags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -13,14 +13,16 @@ from kernel_checks import assert_same, check, program_of
 
 import eqsat as eq
 from eqsat.backends.c.kernel import CKernel
-from eqsat.backends.lowering.lower import lower
+from eqsat.backends.lowering import row_behind
+from eqsat.backends.lowering import rows as rows_of_steps
+from eqsat.backends.lowering.lower import Lowered, lower
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, Store, statements
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.tensors.tensor import Program, Tensor
 from eqsat.ir.terms.walk import nodes_of
 
 Outputs = dict[str, Tensor]
@@ -164,6 +166,16 @@ def rows(shape: tuple[int, ...], dtype: str, seed: int = 0, special: bool = Fals
     return array
 
 
+def interpret(low: Lowered, feeds: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The outputs of the statements, with local rows that start undefined."""
+    arrays = {b.name: np.full(b.shape, 7, b.dtype) for b in low.buffers.values()}
+    arrays |= {name: np.array(a) for name, a in low.constants.items()} | {low.inputs["x"]: feeds["x"]}
+    for step in low.steps:
+        assert isinstance(step, PrimFunc)
+        run_primfunc(step, {n: arrays[n].reshape(-1) for n in step.params})
+    return {name: arrays[buffer] for name, buffer in low.outputs.items()}
+
+
 # feature: G17
 @pytest.mark.parametrize("build, shape, steps", STEPS)
 def test_which_steps_share_rows(build: Build, shape: tuple[int, ...], steps: int) -> None:
@@ -184,20 +196,13 @@ def test_statements_of_shared_rows(build: Build) -> None:
     shape = (2, 2, 64)
     outputs = build(eq.input("x", shape, "float32"))
     program, feeds = program_of(outputs), {"x": rows(shape, "float32")}
-    low = lower(program, machine=Machine())
-    arrays = {b.name: np.full(b.shape, 7, b.dtype) for b in low.buffers.values()}
-    arrays |= {name: np.array(a) for name, a in low.constants.items()} | {low.inputs["x"]: feeds["x"]}
-    for step in low.steps:
-        assert isinstance(step, PrimFunc)
-        run_primfunc(step, {n: arrays[n].reshape(-1) for n in step.params})
+    got = interpret(lower(program, machine=Machine()), feeds)
     want = evaluate_outputs(program, feeds)
-    for name, buffer in low.outputs.items():
-        assert_same(arrays[buffer], want[name], True, name)
+    for name in outputs:
+        assert_same(got[name], want[name], True, name)
 
 
-# feature: G17
-@settings(max_examples=40, deadline=None)
-@given(
+CASES = (
     st.sampled_from([*SHARED, next_row]),
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
     st.integers(60, 150),
@@ -205,13 +210,31 @@ def test_statements_of_shared_rows(build: Build) -> None:
     st.sampled_from([1, 1, 2, 3]),
     st.booleans(),
 )
-def test_rows_of_every_shape(
-    build: Build, outer: list[int], length: int, dtype: str, threads: int, special: bool
-) -> None:
+
+
+def check_rows(build: Build, outer: list[int], length: int, dtype: str, threads: int, special: bool) -> None:
     shape = (*outer, length)
     outputs = build(eq.input("x", shape, dtype))
     with np.errstate(all="ignore"):
         check(outputs, {"x": rows(shape, dtype, length, special)}, close=True, threads=threads)
+
+
+# feature: G17
+@settings(max_examples=15, deadline=None)
+@given(*CASES)
+def test_rows_of_every_shape(
+    build: Build, outer: list[int], length: int, dtype: str, threads: int, special: bool
+) -> None:
+    check_rows(build, outer, length, dtype, threads, special)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(*CASES)
+def test_many_rows_of_every_shape(
+    build: Build, outer: list[int], length: int, dtype: str, threads: int, special: bool
+) -> None:
+    check_rows(build, outer, length, dtype, threads, special)
 
 
 # feature: K1
@@ -248,40 +271,55 @@ def scaled(x: Tensor) -> Outputs:
     return {"y": (e * x) / (e.sum(-1, keepdims=True) + x.abs())}
 
 
-BEHIND: list[tuple[Build, tuple[int, ...], bool]] = [
-    (softmax, (64, 96), True), (softmax, (4, 16, 67), True), (kept, (72, 64), True), (masked, (2, 8, 8, 66), True),
-    (masked, (8, 3, 4, 66), False), (scaled, (65, 65), False), (scaled, (64, 65), True), (softmax, (97, 64), False),
-    (softmax, (63, 64), False), (turned_row, (64, 96), False), (shifted, (64, 96), False), (gone, (64, 96), False),
-    (normalised, (64, 66), False), (two_sums, (64, 96), False),
+BEHIND: list[tuple[Build, tuple[int, ...], tuple[int, ...], bool]] = [
+    # the step, a shape, one that is so where few and short rows are enough
+    (softmax, (64, 96), (9, 12), True), (softmax, (4, 16, 67), (3, 3, 11), True), (kept, (72, 64), (12, 9), True),
+    (masked, (2, 8, 8, 66), (2, 3, 3, 10), True), (masked, (8, 3, 4, 66), (3, 2, 2, 10), False),
+    (scaled, (65, 65), (10, 11), False), (scaled, (64, 65), (9, 11), True), (softmax, (97, 64), (11, 9), False),
+    (softmax, (63, 64), (8, 9), False), (turned_row, (64, 96), (9, 12), False), (shifted, (64, 96), (9, 12), False),
+    (gone, (64, 96), (9, 12), False), (normalised, (64, 66), (9, 10), False), (two_sums, (64, 96), (9, 12), False),
 ]  # fmt: skip
 
 
+def one_behind(low: Lowered) -> bool:
+    """Whether a division is in a loop that stores other things too."""
+    steps = [step for step in low.steps if isinstance(step, PrimFunc)]
+    assert len(steps) == len(low.steps)
+    loops: list[Stmt] = [s.body for step in steps for s in statements(step.body) if isinstance(s, For)]
+    stores = [[p for p in body.parts if isinstance(p, Store)] for body in loops if isinstance(body, Seq)]
+    return any(len(s) > 2 and bool(nodes_of("div", s[0].value)) for s in stores)
+
+
 # feature: G17
-@pytest.mark.parametrize("build, shape, behind", BEHIND)
-def test_divisions_one_row_behind(build: Build, shape: tuple[int, ...], behind: bool) -> None:
-    """Divisions are in a loop that stores other things too, where what they read is there; interpreted, and as C."""
+@pytest.mark.parametrize("build, shape, less, behind", BEHIND)
+def test_divisions_one_row_behind(
+    build: Build, shape: tuple[int, ...], less: tuple[int, ...], behind: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Divisions are in a loop that stores other things too, where what they read is there; as C, and interpreted."""
     dtype = "float64" if build is kept else "float32"
-    outputs = build(eq.input("x", shape, dtype))
-    program = program_of(outputs)
-    feeds = {"x": rows(shape, dtype, len(shape), True)}
-    low = lower(program, machine=Machine())
+
+    def made(shape: tuple[int, ...]) -> tuple[Program, dict[str, NDArray]]:
+        program = program_of(build(eq.input("x", shape, dtype)))
+        return program, {"x": rows(shape, dtype, len(shape), True)}
+
+    def same(got: Mapping[str, NDArray], want: Mapping[str, NDArray]) -> None:
+        assert got.keys() == want.keys()
+        for name in want:
+            assert_same(got[name], want[name], True, name)
+
+    program, feeds = made(shape)
+    assert one_behind(lower(program, machine=Machine())) is behind
     with np.errstate(all="ignore"):
         want = evaluate_outputs(program, feeds)
-        arrays = {b.name: np.full(b.shape, 7, b.dtype) for b in low.buffers.values()}
-        arrays |= {name: np.array(a) for name, a in low.constants.items()} | {low.inputs["x"]: feeds["x"]}
-        loops: list[Stmt] = []
-        for step in low.steps:
-            assert isinstance(step, PrimFunc)
-            run_primfunc(step, {n: arrays[n].reshape(-1) for n in step.params})
-            loops += [s.body for s in statements(step.body) if isinstance(s, For) and isinstance(s.body, Seq)]
-        stores = [[p for p in body.parts if isinstance(p, Store)] for body in loops if isinstance(body, Seq)]
-        assert behind is any(len(s) > 2 and nodes_of("div", s[0].value) for s in stores)
-        for name, buffer in low.outputs.items():
-            assert_same(arrays[buffer], want[name], True, name)
         for threads in (1, 3):
             got = CKernel(program, threads, Machine())(feeds)
-            for name in outputs:
-                assert_same(got[name] if len(outputs) > 1 else got, want[name], True, name)
+            same(got if len(want) > 1 else {name: got for name in want}, want)
+        monkeypatch.setattr(row_behind, "FEWEST", 3)
+        monkeypatch.setattr(rows_of_steps, "LEAST", 9)
+        program, feeds = made(less)
+        low = lower(program, machine=Machine())
+        assert one_behind(low) is behind
+        same(interpret(low, feeds), evaluate_outputs(program, feeds))
 
 
 def test_threads_share_chunks_of_rows() -> None:

@@ -81,13 +81,13 @@ def physical(decl: BufferDecl, sizes: Any, array: NDArray) -> NDArray:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_functions_with_physical_axes(target: str) -> None:  # feature: B2 B3 B13
-    assert sum(compare(seed, target) for seed in range(12)) >= 6
+    assert sum(compare(seed, target) for seed in range(5)) >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_many_random_functions_with_physical_axes(target: str) -> None:
-    assert sum(compare(seed, target) for seed in range(12, 200)) >= 100
+    assert sum(compare(seed, target) for seed in range(5, 200)) >= 100
 
 
 TABLE = """\

@@ -182,9 +182,17 @@ def test_opencl_says_that_it_has_none() -> None:
             eq.compile(func, "opencl")
 
 
-def test_a_constant_as_text_is_the_same_constant() -> None:
+SPECIAL = np.array([0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x7FC0, 0x7FFF], np.uint16)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.concatenate([SPECIAL, SPECIAL | 0x8000, ALL[::53]]), pytest.param(ALL, marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
+def test_a_constant_as_text_is_the_same_constant(numbers: NDArray) -> None:
     """The sign of a zero was lost: `bfloat16(-0)` is an integer without one."""
-    for number in ALL.view(BF16):
+    for number in numbers.view(BF16):
         made = const(number, "bfloat16")
         assert eq.parse_expr(str(made)) is made
     text = "func f(x: bfloat16[4])\n  x[0] = x[1] * bfloat16(-0.0)"

@@ -7,6 +7,7 @@ import platform
 import numpy as np
 import pytest
 from kernel_float16 import HALVES, same
+from seeds import each_value
 
 import eqsat as eq
 from eqsat.backends.c.kernel import CKernel
@@ -52,8 +53,8 @@ def test_wider_numbers_are_rounded_once(dtype: str) -> None:
 
 
 # feature: K1
-@pytest.mark.parametrize("flags", ["", "-march=x86-64-v3", "-march=x86-64-v2"])
-def test_products_are_rounded_in_registers(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_value(flags=["", "-march=x86-64-v3", "-march=x86-64-v2"], vector=[64, 32, 16])
+def test_products_are_rounded_in_registers(flags: str, vector: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `contract` each product is a half: of all kinds of numbers, alone in its sum; then of whole sums."""
     if platform.machine() not in ("x86_64", "AMD64") and flags:
         pytest.skip("flags of another processor")
@@ -71,7 +72,6 @@ def test_products_are_rounded_in_registers(flags: str, monkeypatch: pytest.Monke
         program = eq.Program([x, y], {"z": eq.matmul(x, y)})
         with np.errstate(all="ignore"):
             want = evaluate_outputs(program, {"x": a, "y": b})["z"]
-        for vector in (64, 32, 16):
-            kernel = CKernel(program, 1, Machine(vector=vector))
-            assert f"HALF{vector}(" in kernel.source
-            np.testing.assert_array_equal(kernel({"x": a, "y": b}), want)
+        kernel = CKernel(program, 1, Machine(vector=vector))
+        assert f"HALF{vector}(" in kernel.source
+        np.testing.assert_array_equal(kernel({"x": a, "y": b}), want)

@@ -51,7 +51,7 @@ def test_images_bit_by_bit(threads: int) -> None:
 
 
 # feature: K1
-@settings(max_examples=10, deadline=None, phases=UNSHRUNK)
+@settings(max_examples=6, deadline=None, phases=UNSHRUNK)
 @given(
     st.tuples(st.integers(1, 2), st.integers(1, 9), st.integers(20, 90), st.integers(1, 5)), st.booleans(),
     st.sampled_from([1, 2]), st.integers(0, 2), st.booleans(), st.sampled_from([1, 2]),
@@ -76,9 +76,17 @@ def bodies(draw: st.DrawFn) -> dict[str, Tensor]:
 
 # feature: K1
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=20, deadline=None, phases=UNSHRUNK)
+@settings(max_examples=9, deadline=None, phases=UNSHRUNK)
 @given(bodies(), st.sampled_from([1, 2]), st.integers(0, 3))
 def test_random_bodies_bit_by_bit(outputs: dict[str, Tensor], threads: int, seed: int) -> None:
+    check(outputs, threads, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@settings(max_examples=200, deadline=None, phases=UNSHRUNK)
+@given(bodies(), st.sampled_from([1, 2]), st.integers(0, 3))
+def test_many_random_bodies_bit_by_bit(outputs: dict[str, Tensor], threads: int, seed: int) -> None:
     check(outputs, threads, seed)
 
 

@@ -64,7 +64,7 @@ def test_claims_that_are_shown_on_a_piece_are_not_asked_about_on_its_parts(
 
     monkeypatch.setattr(split.Nest, "put", counted)
     numbers: list[int] = []
-    for number in (8, 16):
+    for number in (6, 12):
         looked.clear()
         kernel_of(made(number if made is blocks else number * number))
         numbers.append(sum(looked))
@@ -103,7 +103,7 @@ def test_functions_of_many_loops_are_several(threads: int) -> None:
 
 def test_concatenations_of_more_operands_than_an_axis_may_be_cut_for_else_compile() -> None:
     """Of 257 and more it was a RecursionError: no cut, and as many `where` one in another."""
-    source = kernel_of(turned(320, 2)).source
+    source = kernel_of(turned(264, 2)).source
     assert "?" not in source.partition("kernel_0")[2]
 
 
