@@ -200,7 +200,7 @@ def _check(seed: int) -> bool:
 
 
 def test_random_padding_before_reductions() -> None:
-    assert sum(_check(seed) for seed in range(10, 24)) >= 3
+    assert sum(_check(seed) for seed in range(10, 18)) >= 2
 
 
 @pytest.mark.slow

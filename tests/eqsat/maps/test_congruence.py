@@ -55,10 +55,11 @@ def test_the_graph_alone_solves(text: str, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("each", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_formulas_of_all_families_are_found_by_the_graph_alone(each: int) -> None:
-    """At least 95 of 100 of those that are known with fast paths; and all answers are right."""
+    """At least 95 of 100 of those that are known with fast paths; and all answers are right. In every run, each family
+    is of one size."""
     known = reached = 0
-    for family in MAP_FAMILIES:
-        for size in SIZES if each > 1 else SIZES[::2]:
+    for k, family in enumerate(MAP_FAMILIES):
+        for size in SIZES if each > 1 else SIZES[k % 2 * 2 : k % 2 * 2 + 1]:
             for n in range(each):
                 rng = Random(f"congruence {family} {size} {n}")
                 m, shape = random_map(family, rng, size)
@@ -69,7 +70,7 @@ def test_formulas_of_all_families_are_found_by_the_graph_alone(each: int) -> Non
                     reached += formula(m, shape) is not None
                     if size == SIZES[0]:
                         assert list(disagreements(m, shape, rng)) == []
-    assert known > (50 * each if each > 1 else 33) and reached >= 0.95 * known
+    assert known > (50 * each if each > 1 else 16) and reached >= 0.95 * known
 
 
 def test_linear_systems_with_symbolic_sizes() -> None:  # feature: A14

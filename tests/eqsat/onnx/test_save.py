@@ -17,7 +17,7 @@ from formula_cases import Case, feeds_of, program_of, special  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from saving import difference, operators, random_feeds, saved  # noqa: E402
-from seeds import some_of  # noqa: E402
+from seeds import each_value, some_of  # noqa: E402
 
 import eqsat as eq  # noqa: E402
 from eqsat.ir.dtypes import DATA, FLOATS, INTS, UINTS, NDArray  # noqa: E402
@@ -200,8 +200,7 @@ def test_positions_by_data(dtype: str) -> None:
 # -- reductions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("combiner", ["sum", "prod", "max", "min"])
-@pytest.mark.parametrize("dtype", DATA)
+@each_value(dtype=DATA, combiner=["sum", "prod", "max", "min"])
 def test_reductions(dtype: str, combiner: str) -> None:
     if dtype == "bool" and combiner in ("sum", "prod"):
         return
@@ -471,9 +470,9 @@ def check(seed: int) -> None:
     saved(program, feeds)
 
 
-@pytest.mark.parametrize("start", some_of(range(0, 80, 20), 2))
+@pytest.mark.parametrize("start", some_of(range(0, 80, 10), 2))
 def test_random_formulas(start: int) -> None:
-    for seed in range(start, start + 20):
+    for seed in range(start, start + 10):
         check(seed)
 
 

@@ -21,7 +21,7 @@ from eqsat.proving.question import claim
 from eqsat.proving.z3_formulations import NATIVE, ask
 from eqsat.rulebook import check_rule
 
-SECONDS = 1.0
+SECONDS = 0.5
 TRIES = 3
 OVER = 1.0  # by which a question may miss its budget, of the time in which it was let run
 X, Y, Z, W = (var(name) for name in "xyzw")
