@@ -91,9 +91,7 @@ def test_a_tensor_joined_to_itself_stays_one_node(axis: int, again: bool) -> Non
     assert compare_models(model, found.model).equal
 
 
-@pytest.mark.parametrize("shape", [("n", 3, "m"), (2, 3, 8), (4, 64, 128)])
-@pytest.mark.parametrize("axis", [1, 2])
-@pytest.mark.parametrize("times", [2, 3])
+@each_value(shape=[("n", 3, "m"), (2, 3, 8), (4, 64, 128)], axis=[1, 2], times=[2, 3])
 def test_a_tensor_joined_to_itself_between_transposes_is_a_tile(shape: tuple[Any, ...], axis: int, times: int) -> None:
     """As rotary embeddings have it; a Reshape and an Expand would have to compute open sizes."""
     nodes = [helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 1])]

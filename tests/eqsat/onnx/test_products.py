@@ -364,7 +364,7 @@ def test_transposes_go_through_diagonals(equation: str, target: str) -> None:
         assert compare_models(model, found.model).equal
 
 
-@pytest.mark.parametrize("seed", some_of(range(16), 3))
+@pytest.mark.parametrize("seed", some_of(range(16), 2))
 def test_random_diagonals(seed: int) -> None:
     """Whole numbers, whose sums are exact: bit for bit as before."""
     r = Random(f"diagonal {seed}")

@@ -79,7 +79,7 @@ def sweep_simplify(kind: str, count: int, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_simplified_is_equal_smaller_and_settled(kind: str) -> None:  # feature: D17 A15
-    sweep_simplify(kind, 30, 1)
+    sweep_simplify(kind, 20, 1)
 
 
 @pytest.mark.slow

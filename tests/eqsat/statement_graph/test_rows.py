@@ -81,7 +81,7 @@ def test_many_loops_around_branches_are_saturated(name: str, count: int) -> None
 
 def test_questions_about_loops_grow_slowly() -> None:
     calls(loops(3, "hoisted"))
-    few, many = calls(loops(5, "hoisted"))[0], calls(loops(10, "hoisted"))[0]
+    few, many = calls(loops(4, "hoisted"))[0], calls(loops(8, "hoisted"))[0]
     assert many < 6 * few
 
 

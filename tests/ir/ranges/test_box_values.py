@@ -49,7 +49,7 @@ READ = st.sampled_from(list(BOX))
 TOTAL = st.recursive(st.one_of(READ, divided(READ), NUMBERS), wider, max_leaves=10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(e=TOTAL, a=TOTAL)
 def test_intervals_of_total_terms(e: Term, a: Term) -> None:
     box = BoxValues(BOX)
