@@ -141,6 +141,9 @@ NEAR = {
     "a border of one unknown size",
     "a border of one unknown size behind a transpose",
     "channels of any batch",
+    "channels of points",
+    "two borders of unknown sizes",
+    "channels of unknown sizes",
 }  # to others
 
 
