@@ -47,18 +47,20 @@ def of(y: Tensor) -> Program:
     return Program([X], {"y": y})
 
 
-def test_many_blocks_are_optimised() -> None:
+@pytest.mark.parametrize("blocks", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_many_blocks_are_optimised(blocks: int) -> None:
     """An operator of a long region has its definition on both sides: on one alone it would be another function."""
-    r = eq.optimize(attention(20, 0.1), target="onnx", objective="time")
+    r = eq.optimize(attention(blocks, 0.1), target="onnx", objective="time")
     assert not r.notes and r.cost_after < r.cost_before
 
 
 @pytest.mark.parametrize("scale", [0.1, 2.5])
-def test_a_fault_in_many_blocks_is_found(scale: float) -> None:
+@pytest.mark.parametrize("blocks", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_fault_in_many_blocks_is_found(scale: float, blocks: int) -> None:
     """Also where no block but the first has finite values for numbers of usual size."""
-    before = of(attention(20, scale))
-    assert check_programs(before, of(attention(20, scale, by_formula=True)), 20.0).difference is None
-    assert check_programs(before, of(attention(20, scale, wrong=True)), 20.0).difference is not None
+    before = of(attention(blocks, scale))
+    assert check_programs(before, of(attention(blocks, scale, by_formula=True)), 20.0).difference is None
+    assert check_programs(before, of(attention(blocks, scale, wrong=True)), 20.0).difference is not None
 
 
 def test_definitions_that_are_too_long_are_opened_on_no_side(monkeypatch: pytest.MonkeyPatch) -> None:

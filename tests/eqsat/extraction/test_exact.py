@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from seeds import some_of
 
 import eqsat as eq
 from eqsat.extraction.beams import Chosen
@@ -67,8 +68,11 @@ def _least(table: Table, roots: list[int]) -> int | None:
     return min(costs, default=None)
 
 
+@pytest.mark.parametrize("count", [24, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("integer_program", [False, True])
-def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, integer_program: bool) -> None:
+def test_the_cheapest_of_all_choices_is_found(
+    monkeypatch: pytest.MonkeyPatch, integer_program: bool, count: int
+) -> None:
     """Along the frontier, or, where only one is followed, and no stages are, by the integer program."""  # feature: G12
     if integer_program:
         monkeypatch.setattr("eqsat.extraction.cheapest.STAGED", 0.0)
@@ -77,7 +81,7 @@ def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, i
         monkeypatch.setattr("eqsat.extraction.several.RUNS", ((0, True, 1),))
     rng = Random(3)
     hard = 0
-    for _ in range(60):
+    for _ in range(count):
         table = _random_table(rng)
         roots = rng.sample(list(table), 2)
         least, found = _least(table, roots), cheapest(table, roots, 20.0)
@@ -152,7 +156,7 @@ def _wide(blocks: int, layouts: int, seed: int) -> tuple[Table, list[int], int]:
     return table, [last[0]], plain
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", some_of(range(2), 1))
 def test_many_layouts_of_many_values_are_chosen_well(seed: int) -> None:
     """No dearer than one layout for all, and what every program makes keeps the bound near; views of views are worth it
     in chains of any length here."""  # feature: G12
@@ -261,7 +265,7 @@ def test_the_frontiers_of_equal_blocks_are_looked_through_once(monkeypatch: pyte
     assert costs[4] > 1.9 * costs[2]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", some_of(range(30), 12))
 def test_frontiers_that_cannot_win_are_those_beside_which_another_is_no_dearer(seed: int) -> None:
     """Asked for many at once, and by exact numbers beyond 53 bits: the same as one by one."""
     from eqsat.extraction import frontier

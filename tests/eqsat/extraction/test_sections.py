@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from itertools import product
 from random import Random
 
@@ -67,6 +68,7 @@ def _least(rows: Rows) -> int | None:
     return min(costs)
 
 
+@cache
 def _questions(seed: int, count: int) -> list[tuple[Component, Rows, Values, int]]:
     rng = Random(seed)
     found: list[tuple[Component, Rows, Values, int]] = []
@@ -92,27 +94,31 @@ def _prices(part: Component, rows: Rows, values: Values) -> Least:
     return found
 
 
+@pytest.mark.parametrize("count", [120, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("many", [0, 300])
 @pytest.mark.parametrize("small", [1, 2, 12])
-def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, small: int, many: int) -> None:
+def test_the_cheapest_of_all_choices_is_found(
+    monkeypatch: pytest.MonkeyPatch, small: int, many: int, count: int
+) -> None:
     """In sections of any size, also where what needs more for no less is left out at each stage."""  # feature: G12
     monkeypatch.setattr(sections, "SMALL", small)
     monkeypatch.setattr(sections, "MANY", many)
     monkeypatch.setattr(sections, "MORE", min(many, sections.MORE))
-    for part, rows, values, least in _questions(small, 300):
+    for part, rows, values, least in _questions(small, count):
         staged = _staged(part, rows, values, _prices(part, rows, values))
         bound, found = cheapest_by_stages(staged, Budget(1e9, time.monotonic() + 60))
         assert found is not None and bound == least == found.cost
 
 
+@pytest.mark.parametrize("count", [120, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("many", [0, 300])
-def test_prices_of_any_kind_bound_all_choices(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+def test_prices_of_any_kind_bound_all_choices(monkeypatch: pytest.MonkeyPatch, many: int, count: int) -> None:
     """What wrong prices claim too much is counted: the answer stays what it is."""  # feature: G12
     monkeypatch.setattr(sections, "SMALL", 1)
     monkeypatch.setattr(sections, "MANY", many)
     monkeypatch.setattr(sections, "MORE", min(many, sections.MORE))
     rng = Random(7)
-    for part, rows, values, least in _questions(5, 300):
+    for part, rows, values, least in _questions(5, count):
         right = _prices(part, rows, values)
         assert right.cost <= least
         paid = {key: max(0, price + rng.randint(-3, 3)) for key, price in right.paid.items()}
@@ -131,7 +137,7 @@ def test_where_there_are_too_many_a_bound_is_left(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sections, "WIDTH", 1)
     monkeypatch.setattr(stages, "COMPARED", 1)
     near = 0
-    for part, rows, values, least in _questions(most, 300):
+    for part, rows, values, least in _questions(most, 120):
         staged = _staged(part, rows, values, _prices(part, rows, values))
         bound, found = cheapest_by_stages(staged, Budget(1e9, time.monotonic() + 60))
         assert bound <= least and (found is None or found.cost >= least)

@@ -144,8 +144,8 @@ def differences(seeds: range) -> tuple[list[int], int]:
 
 
 def test_random_groups() -> None:
-    wrong, gone = differences(range(25))
-    assert wrong == [] and gone >= 8
+    wrong, gone = differences(range(11))
+    assert wrong == [] and gone >= 3
 
 
 @pytest.mark.slow

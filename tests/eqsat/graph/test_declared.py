@@ -98,7 +98,7 @@ def test_few_are_kept_and_only_by_the_first_thread() -> None:
     assert not graphs() and found == [last(PROGRAMS[1])]
 
 
-@pytest.mark.parametrize("count", [17, 64, 130])
+@pytest.mark.parametrize("count", [17, 64, pytest.param(130, marks=pytest.mark.slow)])
 def test_operators_of_many_operands(count: int) -> None:
     """The layout of a concatenation and of each of its parts is one, however many they are."""
     x, parts = eq.input("x", (3, 4), "float32"), range(count)

@@ -37,14 +37,14 @@ def drops(program: eq.Tensor) -> bool:
     "program",
     [
         X.pad(P, 0).sum(1),
-        X.pad(P, -0.0).sum(1),
+        pytest.param(X.pad(P, -0.0).sum(1), marks=pytest.mark.slow),
         X.pad(P, -INF).max(1),
-        X.pad(P, INF).min(1),
-        X.pad(P, 1).prod(1),
+        pytest.param(X.pad(P, INF).min(1), marks=pytest.mark.slow),
+        pytest.param(X.pad(P, 1).prod(1), marks=pytest.mark.slow),
         N.pad(P, 0).sum(1),
         N.pad(P, -128).max(1),
-        N.pad(P, 127).min(1),
-        X.relu().pad(P, 0).max(1),
+        pytest.param(N.pad(P, 127).min(1), marks=pytest.mark.slow),
+        pytest.param(X.relu().pad(P, 0).max(1), marks=pytest.mark.slow),
         X.pad(P, 0).relu().max(1),
         abs(X).pad(P, -2).max(1),
         X.pad(P, -INF).exp().sum(1),
@@ -52,13 +52,13 @@ def drops(program: eq.Tensor) -> bool:
         X.pad(P, eq.UNDEF).max(1),  # a hole may be filled with what is neutral
         X.pad(P, 0).mean((0, 1)),
         X.pad(((2, 0), (1, 2)), 0).sum((0, 1)),
-        eq.equal(X, 0).pad(P, False).any(1),
+        pytest.param(eq.equal(X, 0).pad(P, False).any(1), marks=pytest.mark.slow),
         eq.equal(X, 0).pad(P, True).all(1),
         X.layout_transform("i, j -> i, j // 4, j % 4", pad_value=0).sum((1, 2)),
         eq.matmul(X.pad(P, 0), eq.input("w", (14, 3), "float32").pad(((1, 2), (0, 0)), 5)),
-        eq.matmul(N.pad(P, 0), eq.input("w", (17, 3), "int8")),
+        pytest.param(eq.matmul(N.pad(P, 0), eq.input("w", (17, 3), "int8")), marks=pytest.mark.slow),
         eq.matmul(X.pad(P, 0), eq.constant(WEIGHTS)),
-        abs(X.pad(P, 0)).sum(1),
+        pytest.param(abs(X.pad(P, 0)).sum(1), marks=pytest.mark.slow),
         (X.pad(P, 0) * X.pad(P, 0)).sum(1).sqrt(),
         (X.pad(P, -INF) - X.pad(P, -INF).max(1, keepdims=True)).exp().sum(1),
     ],
@@ -200,7 +200,7 @@ def _check(seed: int) -> bool:
 
 
 def test_random_padding_before_reductions() -> None:
-    assert sum(_check(seed) for seed in range(10, 24)) >= 3
+    assert sum(_check(seed) for seed in range(10, 18)) >= 2
 
 
 @pytest.mark.slow

@@ -298,7 +298,7 @@ def _feed(maker: _Maker, seed: int) -> dict[str, Array]:
     return {"x": x}
 
 
-@pytest.mark.parametrize("seed", some_of(range(60), 20))
+@pytest.mark.parametrize("seed", some_of(range(60), 7))
 def test_random_programs_keep_their_values(seed: int) -> None:
     maker = _Maker(seed)
     y = maker.program()
@@ -313,6 +313,6 @@ def test_random_programs_keep_their_values(seed: int) -> None:
 
 def test_random_programs_move_positions() -> None:
     """The programs above are of the kind that they are meant to be."""
-    found = [_searched(_Maker(seed).program()).progress.matches for seed in range(30)]
-    assert sum(bool(m.get("lift-positions")) for m in found) >= 10
-    assert sum(bool(m.get("move-positions")) for m in found) >= 10
+    found = [_searched(_Maker(seed).program()).progress.matches for seed in range(12)]
+    assert sum(bool(m.get("lift-positions")) for m in found) >= 4
+    assert sum(bool(m.get("move-positions")) for m in found) >= 4

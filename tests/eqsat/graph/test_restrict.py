@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seeds import some_of
+from seeds import each_value, some_of
 
 import eqsat as eq
 from eqsat.graph.encode import encode
@@ -154,8 +154,7 @@ def test_joined_rows_are_not_cut_where_all_are_needed() -> None:
     assert not last[-1].progress.matches.get("restrict")
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("lengths", [(5, 4), (4, 1), (2, 3, 2)])
+@each_value(axis=[0, 1], lengths=[(5, 4), (4, 1), (2, 3, 2)])
 def test_windows_over_joined_tensors(axis: int, lengths: tuple[int, ...]) -> None:
     """A window that reads all of them moves no more than their parts and the join of these."""
     shapes = [(n, 3) if axis == 0 else (2, n) for n in lengths]
@@ -239,7 +238,7 @@ class _Maker:
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("seed", some_of(range(30), 10))
+@pytest.mark.parametrize("seed", some_of(range(30), 4))
 def test_random_programs_keep_their_values(seed: int, symbolic: bool) -> None:
     maker = _Maker(seed, symbolic)
     y = maker.program()
@@ -253,8 +252,8 @@ def test_random_programs_keep_their_values(seed: int, symbolic: bool) -> None:
 
 def test_random_programs_take_parts() -> None:
     """The programs above are of the kind that they are meant to be."""
-    found = [_searched(_Maker(seed, seed % 2 == 0).program()).progress.matches for seed in range(20)]
-    assert sum(bool(m.get("restrict")) for m in found) >= 8
+    found = [_searched(_Maker(seed, seed % 2 == 0).program()).progress.matches for seed in range(10)]
+    assert sum(bool(m.get("restrict")) for m in found) >= 4
 
 
 def test_a_slice_passes_an_operator_in_one_pass() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import each_value
 
 import eqsat as eq
 import eqsat.laws.answers as law_answers
@@ -100,7 +101,19 @@ STAYS: dict[str, eq.Tensor] = {
 
 
 # feature: E14
-@pytest.mark.parametrize("name", MOVES)
+NEAR = {
+    "any",
+    "max",
+    "of whole numbers",
+    "product of 1",
+    "squares of distances",
+    "sum of -0",
+    "sum of inf",
+    "sums of greatest",
+}  # to others, which are in every run
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in NEAR else n for n in MOVES])
 def test_padding_of_what_is_kept_moves_behind(name: str) -> None:
     program = MOVES[name]
     found = eq.optimize(program)
@@ -244,9 +257,10 @@ def lifted(program: eq.Tensor) -> int:
 # -- what so many equal values are combined to -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("combiner", ["sum", "prod", "max", "min"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "bool"])
-def test_what_is_combined_is_what_numpy_makes_of_it_in_any_order(combiner: str, dtype: str) -> None:
+@each_value(
+    dtype=["float16", "float32", "float64", "int8", "uint8", "int32", "bool"], combiner=["sum", "prod", "max", "min"]
+)
+def test_what_is_combined_is_what_numpy_makes_of_it_in_any_order(dtype: str, combiner: str) -> None:
     numbers = [0, 1, 2, 3, 100, 127] if dtype != "bool" else [False, True]
     numbers += [-1, -128] if dtype.startswith(("int", "float")) else []
     numbers += (
@@ -314,7 +328,7 @@ def check(seed: int) -> bool:
 
 
 def test_random_padding_of_what_is_kept() -> None:
-    assert sum(check(seed) for seed in range(25)) >= 7
+    assert sum(check(seed) for seed in range(9)) >= 2
 
 
 @pytest.mark.slow

@@ -79,7 +79,17 @@ def moved(before: ModelProto) -> tuple[bool, ModelProto]:
 
 
 # feature: E14
-@pytest.mark.parametrize("name", LATER)
+NEAR = {
+    "batch",
+    "batch before a function",
+    "channels of greatest",
+    "channels of windows",
+    "greatest of a softmax",
+    "mean",
+}  # to others, which are in every run
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in NEAR else n for n in LATER])
 def test_padding_of_what_is_kept_is_moved(name: str) -> None:
     before = LATER[name]
     done, after = moved(before)
@@ -159,8 +169,8 @@ def differences(seeds: range) -> tuple[list[int], int]:
 
 
 def test_random_programs_keep_their_values() -> None:
-    wrong, changed = differences(range(20))
-    assert wrong == [] and changed >= 5
+    wrong, changed = differences(range(10))
+    assert wrong == [] and changed >= 2
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from seeds import some_of
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.layouts.index_map import IndexMap
@@ -49,7 +50,7 @@ def on_box(terms: list[Term], box: dict[Term, tuple[int, int]]) -> list[NDArray]
     return [np.broadcast_to(v, shape) for v, _ in evaluate_masked(terms, grid(box), load_table)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(range(40), 15))
 def test_readings_mean_their_terms(seed: int) -> None:
     rng = Random(seed)
     variables = [t.var(n) for n in "ijk"[: rng.randint(1, 3)]]
@@ -60,7 +61,7 @@ def test_readings_mean_their_terms(seed: int) -> None:
         assert np.array_equal(wanted, found), (term, box)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(range(40), 15))
 def test_shorter_conditions_hold_where_the_given_ones_do(seed: int) -> None:
     rng = Random(seed)
     variables = [t.var(n) for n in "ijk"[: rng.randint(1, 3)]]

@@ -245,7 +245,22 @@ CHAINS: list[Callable[[], Chain]] = [
 ]
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.__name__)
+NEAR = (
+    sandwiches,
+    conv_then_shuffle,
+    shuffle_between_convs,
+    top_values_of_second,
+    place_of_greatest_alone,
+    pad_into_conv,
+)
+"""To others, which are in every run."""
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [pytest.param(c, marks=pytest.mark.slow) if c in NEAR else c for c in CHAINS],
+    ids=lambda chain: chain.__name__,
+)
 def test_no_byte_moves(chain: Callable[[], Chain]) -> None:
     model = chain().model()
     assert bytes_moved(model).total > 0

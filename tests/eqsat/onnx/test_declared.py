@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import each_value
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -241,8 +242,7 @@ def test_numbers_and_lists_are_read_as_declared() -> None:
             known.admit(Call("TopK", (x,), {"k": wrong}))
 
 
-@pytest.mark.parametrize("value", [-(2**63), -7, -1, 0, 1, 3, 2**62], ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (3,), (2, 2)], ids=str)
+@each_value(value=[-(2**63), -7, -1, 0, 1, 3, 2**62], shape=[(), (0,), (1,), (2,), (3,), (2, 2)])
 def test_odd_parameters_are_no_crash(value: int, shape: tuple[int, ...]) -> None:
     """What onnxruntime refuses is carried or refused with one error; it is never a traceback of another library."""
     ops = "Reshape Squeeze Unsqueeze Expand Tile Pad Slice Split Trilu CumSum TopK ReduceSum Range ConstantOfShape"
@@ -312,7 +312,7 @@ def test_ranks_that_do_not_fit_are_carried(op: str) -> None:
         assert [n.op_type for n in write(read(model)).graph.node] == [op]
 
 
-@pytest.mark.parametrize("opset", [11, 22])
+@pytest.mark.parametrize("opset", [pytest.param(11, marks=pytest.mark.slow), 22])
 def test_ranks_that_no_model_has_are_declined(opset: int) -> None:
     """Operands of any rank, and parameters for others: an entry has a formula, or says that it has none."""
     for op in onnx_ops.operator_names():

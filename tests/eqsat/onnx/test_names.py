@@ -71,14 +71,15 @@ def named(model: ModelProto, name: Callable[[int, Any], str]) -> ModelProto:
     return copy
 
 
-def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() -> None:
+@pytest.mark.parametrize("drawn", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators(drawn: int) -> None:
     # feature: M3
     models = [
         conv_chain(),
         square(),
         nhwc_converter_net(2),
         window_partition(),
-        *(random_model(Random(seed), 10) for seed in range(5, 9)),
+        *(random_model(Random(seed), 10) for seed in range(5, 5 + drawn)),
     ]
     kept, changed = 0, 0
     for number, given in enumerate(models):
@@ -103,7 +104,7 @@ def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() ->
             said = [move["node"], move["source"], *move["readers"], move["reason"]]
             quoted = {part for text in said for part in text.split("'")[1::2]}
             assert quoted <= {*names, *ends}, move
-    assert changed >= 6 and kept > 30, (changed, kept)
+    assert changed >= 2 + drawn and kept > 10 + 5 * drawn, (changed, kept)
 
 
 @pytest.mark.parametrize("kind", ["empty", "one name", "some"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
-from seeds import each_value
+from seeds import each_value, some_of
 
 import eqsat.onnx
 from eqsat.ir.dtypes import NDArray
@@ -21,7 +21,7 @@ from eqsat.pricing.table import shipped
 
 pytestmark = pytest.mark.onnx
 
-SEEDS = int(os.environ.get("EQSAT_SCALED", "4"))
+SEEDS = int(os.environ.get("EQSAT_SCALED", "2"))
 START = int(os.environ.get("EQSAT_SCALED_SEED", "0"))
 M, K, N = 6, 5, 7
 ADDED: dict[str, tuple[int, ...] | None] = {
@@ -126,8 +126,7 @@ def test_other_floats(added: str, dtype: str) -> None:
     same_numbers(given, found.model)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32"])
-@pytest.mark.parametrize("added", ADDED)
+@each_value(added=ADDED, dtype=["int32", "int64", "uint32"])
 def test_integers_are_scaled_as_a_runtime_does_it(added: str, dtype: str) -> None:
     """No formula says how they are rounded; the node is the same, over the operands as they lie."""
     b = Builder(dtype)
@@ -161,7 +160,7 @@ def test_open_sizes(sizes: Mapping[str, int]) -> None:
     same_numbers(given, found.model, sizes)
 
 
-@pytest.mark.parametrize("bits", range(16))
+@pytest.mark.parametrize("bits", some_of((0, 1, 2, 4, 8, 15, 3, 5, 6, 7, *range(9, 15)), 6))
 def test_scaled_batches_for_onnxruntime(bits: int) -> None:
     """FusedMatMul: rows and columns, and what stands before the batch, by flags."""
     flags = [name for n, name in enumerate(("transA", "transB", "transBatchA", "transBatchB")) if bits >> n & 1]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import each_value
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -450,10 +451,8 @@ def test_what_an_opset_cannot_say_is_another_choice() -> None:
         assert np.array_equal(wanted, made)
 
 
-@pytest.mark.parametrize("opset", [11, 19, 20, 22])
-@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize("late", [False, True])
-def test_pools_that_no_window_fits_have_no_cells(op: str, opset: int, late: bool) -> None:
+@each_value(opset=[11, 22, 19, 20], op=["MaxPool", "AveragePool"], late=[False, True])
+def test_pools_that_no_window_fits_have_no_cells(opset: int, op: str, late: bool) -> None:
     """Found by the long run: from opset 22 on, onnx counts one such window."""
     names = ["h", "w"] if late else [1, 7]
     nodes = [
@@ -530,10 +529,8 @@ def _attention(inside: str, rank: int) -> tuple[ModelProto, dict[str, Any]]:
     return model, feeds | ({"c": np.array(True)} if inside == "If" else {})
 
 
-@pytest.mark.parametrize("rank", [3, 4])
-@pytest.mark.parametrize("inside", ["", "function", "If"])
-@pytest.mark.parametrize("said", [False, True])
-def test_attention_of_open_sizes_is_not_empty(inside: str, rank: int, said: bool) -> None:
+@each_value(said=[False, True], inside=["", "function", "If"], rank=[3, 4])
+def test_attention_of_open_sizes_is_not_empty(said: bool, inside: str, rank: int) -> None:
     """onnx.shape_inference counts with 0 for a width that it does not know; so do the shapes that it left in models."""
     model, feeds = _attention(inside, rank)
     given = shape_inference.infer_shapes(model, data_prop=True) if said else model

@@ -21,7 +21,7 @@ from eqsat.onnx.check import compare_models, random_inputs
 
 pytestmark = pytest.mark.onnx
 
-SEEDS = int(os.environ.get("EQSAT_TURNED", "24"))
+SEEDS = int(os.environ.get("EQSAT_TURNED", "10"))
 START = int(os.environ.get("EQSAT_TURNED_SEED", "0"))
 Weights = list[TensorProto]
 

@@ -48,7 +48,7 @@ def test_writes_of_intervals_are_followed_without_asking_about_pairs(
     """n stores are followed through n others: by bounds alone, whatever is between two of them."""
     asked.CELLS.cache_clear()
     numbers: list[int] = []
-    for number in (8, 16, 32):
+    for number in (5, 10, 20):
         calls = counted(monkeypatch, asked.CELLS, "prover")
         step(written_again(number, last))
         numbers.append(len(calls))

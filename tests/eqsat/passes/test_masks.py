@@ -190,7 +190,7 @@ def compare(seed: int, taken: Counter[str]) -> bool:
 
 def test_passes_of_masked_functions_keep_the_meaning() -> None:
     taken = Counter[str]()
-    assert sum(compare(seed, taken) for seed in range(13)) >= 3
+    assert sum(compare(seed, taken) for seed in range(8)) >= 2
     assert min(taken[n] for n in ("remove_branching_through_overcompute", "remove_overcompute_through_branching")) >= 1
 
 

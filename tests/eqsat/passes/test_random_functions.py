@@ -105,7 +105,7 @@ def test_compiled_functions_keep_their_meaning(name: str) -> None:
         if after != made.func:
             check_compiled(made.func, after, start)
             compiled += 1
-        if compiled == 3:
+        if compiled == 2:
             return
     pytest.fail(f"{compiled} functions were compiled")
 
@@ -115,7 +115,7 @@ def test_random_functions_keep_their_meaning(name: str) -> None:
     fired = 0
     for seed in FEW:
         fired += changed_padded(name, seed)
-        if fired == 3:
+        if fired == 2:
             return
     pytest.fail(f"{name} changed {fired} functions")
 

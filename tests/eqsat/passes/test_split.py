@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from random_primfuncs import Case, random_case
 from random_vectors import vector_case
+from seeds import some_of
 
 import eqsat as eq
 from eqsat.ir.errors import EvaluationError, ScheduleError
@@ -52,17 +53,18 @@ def require_cut(case: Case, stage: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize("first", some_of(range(0, 20, 7), 1))
 @pytest.mark.parametrize("vectors", [False, True])
-def test_both_parts_do_what_the_function_does(vectors: bool) -> None:
+def test_both_parts_do_what_the_function_does(vectors: bool, first: int) -> None:
     cut = 0
-    for seed in range(20):
+    for seed in range(first, first + 7):
         case = (vector_case if vectors else random_case)(seed)
         for stage in range(1, stages(case.func)):
             try:
                 cut += require_cut(case, stage)
             except ScheduleError as error:
                 assert "is an alias of" in str(error)
-    assert cut >= 12
+    assert cut >= 4
 
 
 VECTORS = """\
@@ -161,7 +163,7 @@ def with_open_cells(rng: random.Random) -> tuple[PrimFunc, int]:
     return PrimFunc.parse("\n".join(lines)), rng.randrange(1, count + 1)
 
 
-@pytest.mark.parametrize("first", range(0, 300, 100))
+@pytest.mark.parametrize("first", some_of(range(0, 300, 100), 1))
 def test_each_part_has_a_meaning_where_the_function_has_one(first: int) -> None:
     cuts = refused = 0
     for seed in range(first, first + 100):

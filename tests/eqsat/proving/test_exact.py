@@ -75,7 +75,7 @@ def check(question: Question, answer: Any, truth: Any) -> None:
         assert enumerate_points(claim(question.goal, here).question, 1).verdict == "refuted"
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(claims(), boxes())
 def test_bits_in_series_agree_with_all_points(goal: Term, box: Any) -> None:  # feature: J2
     question = claim(goal, box).question

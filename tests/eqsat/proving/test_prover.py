@@ -493,7 +493,7 @@ def bit_terms() -> st.SearchStrategy[Term]:
     return st.builds(join, joined, piece, piece)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(bit_terms(), bit_terms())
 def test_rank_agrees_with_enumeration(a: Term, b: Term) -> None:
     box = {IX: (0, 16)}

@@ -132,7 +132,9 @@ LOOK = """
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "dark"), [(420, False), (800, True), (1280, False)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [(420, False), (800, True), pytest.param(1280, False, marks=pytest.mark.slow)]
+)
 def test_the_page_in_a_browser(width: int, dark: bool, tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     eq.optimize(result()).to_html(path)

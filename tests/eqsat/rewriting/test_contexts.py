@@ -55,10 +55,11 @@ def drifting(x: Term, levels: int) -> Term:
     return x
 
 
-@pytest.mark.parametrize("levels", [6, 14])
-def test_deep_nests_of_different_choices_end(levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("levels", "most"), [(10, 26_000), pytest.param(14, 40_000, marks=pytest.mark.slow)])
+def test_deep_nests_of_different_choices_end(levels: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pass has a bound on where guards are assumed, all of them together have one, and a term may grow by rules
-    that distribute some times per node of it: without them, there are eight times as many visits at 14 levels."""
+    that distribute some times per node of it: without them, there are eight times as many visits at 14 levels, and
+    34,000 at 10."""
     visits = 0
     rebuilt = Session._rebuilt  # pyright: ignore[reportPrivateUsage]
 
@@ -71,7 +72,7 @@ def test_deep_nests_of_different_choices_end(levels: int, monkeypatch: pytest.Mo
     i = t.var("i")
     term = drifting(i, levels)
     found = simplify(term, {"i": 60})
-    assert visits < 40_000
+    assert visits < most
     (before, _), (after, _) = evaluate_masked([term, found], {i: np.arange(60)})
     assert list(before) == list(after)
 

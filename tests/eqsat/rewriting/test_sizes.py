@@ -41,11 +41,12 @@ def test_digits_of_sizes_in_comparisons(asked: Term, given: tuple[Term, ...], wa
     assert found is (asked if wanted is None else wanted)
 
 
-def test_comparisons_of_digits_keep_their_meaning() -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(150, marks=pytest.mark.slow)])
+def test_comparisons_of_digits_keep_their_meaning(count: int) -> None:
     """Random sums of three digits of sizes, with limits that fit or just do not, at numbers."""
     draw = random.Random(0)
     shorter = 0
-    for _ in range(150):
+    for _ in range(count):
         radix = draw.choice([N, M, N * M, 2 * N, N + 1])
         asked = draw.choice([radix * X + Y >= draw.randint(-1, 1), eq_zero(radix * X + Y), X * N + Y * M >= 0])
         limits = [(0, radix), (0, radix + 1), (-1, radix), (-radix, 0), (1 - radix, radix), (-radix, radix), (0, N)]
@@ -58,7 +59,7 @@ def test_comparisons_of_digits_keep_their_meaning() -> None:
             env |= {"n": draw.randint(1, 5), "m": draw.randint(1, 5)}
             if given.evaluate(env):
                 assert found.evaluate(env) == asked.evaluate(env), (asked, given, found, env)
-    assert shorter >= 10
+    assert shorter >= count // 15
 
 
 @OWN.rule("where-below")

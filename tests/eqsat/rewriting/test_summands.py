@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from counting import counted
+from seeds import each_value
 
 from eqsat.ir.terms import term as t
 from eqsat.rewriting.match_constants import Constants
@@ -36,8 +37,7 @@ def test_a_match_that_needs_a_summand_that_is_not_there_builds_no_rest(monkeypat
         assert sum(len(list(parts)) >= number - 2 for _, parts in built) <= 4
 
 
-@pytest.mark.parametrize("factor", [1, 5, -3, n])
-@pytest.mark.parametrize("size", [4, n])
+@each_value(factor=[1, 5, -3, n], size=[4, n])
 def test_parts_of_one_index_are_found_among_many_others(factor: int | t.Term, size: int | t.Term) -> None:
     """Whatever the coefficient is made of, behind other digits that are none of it."""
     size = t.as_index(size)

@@ -151,7 +151,8 @@ def test_the_smaller_steps_are_steps_of_a_schedule(text: str, buffer: str, index
 
 
 # feature: C6, C7
-def test_random_functions_follow_buffers_by_steps_of_a_schedule() -> None:
+@pytest.mark.parametrize("count", [32, pytest.param(80, marks=pytest.mark.slow)])
+def test_random_functions_follow_buffers_by_steps_of_a_schedule(count: int) -> None:
     maps = [
         "i, j -> j, i",
         "i, j -> i//2, j, i%2",
@@ -159,7 +160,7 @@ def test_random_functions_follow_buffers_by_steps_of_a_schedule() -> None:
         "i, j -> i, (j+1)//2, (j+1)%2",
     ]
     seen: Counter[str] = Counter()
-    for seed in range(80):
+    for seed in range(count):
         rng = random.Random(seed)
         s = Schedule(random_function(seed).func)
         buffer = rng.choice(s.func.params)
@@ -171,7 +172,7 @@ def test_random_functions_follow_buffers_by_steps_of_a_schedule() -> None:
             take_steps(again, "\n".join(s.trace.steps[-1].steps))
             assert str(again.func) == str(s.func), f"{before}\n{s.trace}"
             seen.update(step.name for step in again.trace.steps)
-    assert min(seen[name] for name in ("rename_loop", "transform_loops", "split", "reorder")) >= 3, seen
+    assert min(seen[name] for name in ("rename_loop", "transform_loops", "split", "reorder")) >= count // 25, seen
 
 
 def test_loops_by_a_map() -> None:

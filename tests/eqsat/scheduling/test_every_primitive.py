@@ -148,19 +148,19 @@ def compare(s: Schedule, made: Subject, target: str, story: str) -> None:
         assert np.all(same), f"{target}, {name}: {story}"
 
 
-@pytest.mark.parametrize("seed", some_of(range(0, 150, 10), 3))
+@pytest.mark.parametrize("seed", some_of(range(0, 150, 5), 2))
 def test_steps_of_every_kind_keep_the_meaning(seed: int) -> None:
-    assert sum(scheduled(seed + k, Counter()) for k in range(10)) >= 5
+    assert sum(scheduled(seed + k, Counter()) for k in range(5)) >= 2
 
 
 def test_compiled_steps_of_every_kind_keep_the_meaning() -> None:
-    assert sum(scheduled(seed, Counter(), "c") for seed in range(200, 208)) >= 4
+    assert sum(scheduled(seed, Counter(), "c") for seed in range(200, 204)) >= 2
 
 
 @pytest.mark.opencl
 @pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")
 def test_steps_of_every_kind_keep_the_meaning_in_opencl() -> None:
-    assert sum(scheduled(seed, Counter(), "opencl") for seed in range(300, 308)) >= 4
+    assert sum(scheduled(seed, Counter(), "opencl") for seed in range(300, 303)) >= 2
 
 
 @pytest.mark.slow

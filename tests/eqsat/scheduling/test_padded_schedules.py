@@ -62,11 +62,11 @@ def check_compiled(s: Schedule, arguments: dict[str, Any], story: str) -> None:
 # feature: E15, C1, C2, D12, D13
 def test_schedules_of_padded_functions_keep_the_meaning() -> None:
     taken: Counter[str] = Counter()
-    assert sum(scheduled(seed, taken) for seed in range(9)) >= 6 and len(taken) >= 6
+    assert sum(scheduled(seed, taken) for seed in range(6)) >= 4 and len(taken) >= 6
 
 
 def test_compiled_schedules_of_padded_functions_do_what_they_do() -> None:
-    assert sum(scheduled(seed, Counter(), compiled=True) for seed in range(900, 903)) >= 2
+    assert sum(scheduled(seed, Counter(), compiled=True) for seed in range(900, 902)) >= 1
 
 
 @pytest.mark.slow

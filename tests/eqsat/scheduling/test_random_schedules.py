@@ -12,6 +12,7 @@ from random_nests import Nests, inputs
 from random_primfuncs import random_case
 from random_schedules import attempt, steps, unchecked
 from random_vectors import vector_case
+from seeds import some_of
 
 import eqsat as eq
 from eqsat.accesses.access import accesses
@@ -60,7 +61,7 @@ def scheduled(seed: int, taken: Counter[str]) -> int:
     return 1
 
 
-@pytest.mark.parametrize("seed", range(0, 40, 10))
+@pytest.mark.parametrize("seed", some_of(range(0, 40, 10), 2))
 def test_schedules_keep_the_meaning(seed: int) -> None:
     taken: Counter[str] = Counter()
     assert sum(scheduled(seed + k, taken) for k in range(6)) >= 3 and len(taken) >= 6
@@ -115,7 +116,7 @@ def rich(seed: int) -> int:
 
 
 def test_schedules_of_rich_functions_keep_the_meaning() -> None:
-    assert sum(rich(seed) for seed in range(8)) >= 24
+    assert sum(rich(seed) for seed in range(4)) >= 12
 
 
 @pytest.mark.slow
@@ -194,8 +195,8 @@ def judge(seeds: range) -> tuple[Counter[str], Counter[str], Counter[str], int]:
 
 
 def test_illegal_steps_are_refused_with_iterations_that_meet() -> None:
-    accepted, missed, wrong, checked = judge(range(30))
-    assert wrong.total() >= 2 and checked >= 2 and accepted.total() >= 0.85 * (accepted.total() + missed.total())
+    accepted, missed, wrong, checked = judge(range(14))
+    assert wrong.total() >= 1 and checked >= 1 and accepted.total() >= 0.85 * (accepted.total() + missed.total())
 
 
 @pytest.mark.slow

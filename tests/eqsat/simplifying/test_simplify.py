@@ -63,14 +63,14 @@ def values(*terms: Term) -> list[NDArray]:
     return [np.broadcast_to(v, (12, 5, 4)) for v, _ in evaluate_masked(terms, GRID)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(e=st.one_of(TERMS, predicates(TERMS)))
 def test_normal_form_is_equal(e: Term) -> None:
     before, after = values(e, Session(normaliser()).normal(e))
     assert np.array_equal(before, after)
 
 
-@settings(max_examples=80)
+@settings(max_examples=35)
 @given(e=st.one_of(TERMS, predicates(TERMS)))
 def test_simplified_is_equal_and_never_larger(e: Term) -> None:
     found = simplify_term(e)
@@ -78,7 +78,7 @@ def test_simplified_is_equal_and_never_larger(e: Term) -> None:
     assert np.array_equal(before, after) and cost(found) <= cost(e)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(e=st.one_of(TERMS, predicates(TERMS)), p=predicates(st.sampled_from(AXES), 1))
 def test_equal_where_the_assumption_holds(e: Term, p: Term) -> None:
     inside, *_ = values(p)

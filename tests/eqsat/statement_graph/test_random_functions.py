@@ -23,7 +23,7 @@ from eqsat.statement_graph.extract import Extractor, parts_of
 from eqsat.statement_graph.optimize import Limits, StatementGraph
 
 SMALL = Limits(rows=1000, questions=500)
-FEW, MANY = (*range(700, 705), 2032), range(2000, 2150)
+FEW, MANY = (*range(700, 702), 2032), range(2000, 2150)
 SAMPLES = 5
 
 
@@ -96,7 +96,7 @@ def compared(seed: int) -> int:
 
 # feature: E2, E15
 def test_any_choice_means_the_same() -> None:
-    assert sum(compared(seed) for seed in FEW) >= 8
+    assert sum(compared(seed) for seed in FEW) >= 4
 
 
 @pytest.mark.slow

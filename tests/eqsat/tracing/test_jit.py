@@ -49,7 +49,10 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+NEAR = {"every second", "one", "part"}  # to others, which are in every run
+
+
+@pytest.mark.parametrize("layout", [pytest.param(n, marks=pytest.mark.slow) if n in NEAR else n for n in LAYOUTS])
 def test_any_memory(layout: str) -> None:
     a = LAYOUTS[layout]
     a = a.reshape(IMAGE.shape) if a.ndim == 1 else a

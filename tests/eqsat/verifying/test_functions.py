@@ -168,8 +168,9 @@ def test_functions_that_are_too_long_to_follow_are_their_formulas(monkeypatch: p
     program = call_of(BLOCKS, X.permute_dims((0, 2, 1)).permute_dims((0, 2, 1)))
     proof = eq.verify(program, eq.optimize(program).program)
     assert (proof.verdict, proof.method) == ("proved", "normal form")
-    large = BLOCKS.replace("[2, 8, 6]", "[2, 800, 600]").replace("in 8", "in 800").replace("in 6", "in 600")
-    x = eq.input("x", (2, 800, 600), "float32")
+    monkeypatch.setattr("eqsat.verifying.cells.MOST_CELLS", 1 << 12)  # which these are more than
+    large = BLOCKS.replace("[2, 8, 6]", "[2, 80, 60]").replace("in 8", "in 80").replace("in 6", "in 60")
+    x = eq.input("x", (2, 80, 60), "float32")
     for shift, wanted in ((1.0, "proved"), (2.0, "refuted")):
         assert eq.verify(call_of(large, x), raised(x, shift)).verdict == wanted
 
@@ -231,7 +232,7 @@ def followed(func: eq.PrimFunc, arrays: dict[str, NDArray]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 6000), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 6000), marks=pytest.mark.slow)], ids=len)
 def test_numbers_mean_what_functions_compute(seeds: range) -> None:
     count = 0
     for seed in seeds:

@@ -34,7 +34,7 @@ N = t.sym("N", lower=1)
 # -- the optimiser's own steps ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=18)
 @given(testing.programs(dtypes=DTYPES))
 def test_what_the_optimiser_did_is_proved(program: Program) -> None:  # feature: E2
     after = eq.optimize(program).program
@@ -236,7 +236,7 @@ def with_holes(program: Program) -> Program:
     return rebuilt(program, change)
 
 
-@settings(max_examples=120)
+@settings(max_examples=45)
 @given(testing.programs(dtypes=DTYPES))
 def test_what_fills_a_hole_is_no_difference(program: Program) -> None:  # feature: E2
     """A program refines itself with its holes filled."""

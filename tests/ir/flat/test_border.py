@@ -22,7 +22,7 @@ def _bordered(shape: list[int], ends: list[tuple[int, int]], mode: Any) -> NDArr
     return np.pad(np.arange(prod(shape)).reshape(shape), ends, mode)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_border_is_found_and_nothing_else(data: st.DataObject) -> None:
     extent = data.draw(st.integers(1, 6))

@@ -121,11 +121,12 @@ def random_digits(rng: random.Random, extents: Sequence[int], strides: tuple[int
     return digits
 
 
-def test_compose_any_digit_maps() -> None:
+@pytest.mark.parametrize("count", [1000, pytest.param(3000, marks=pytest.mark.slow)])
+def test_compose_any_digit_maps(count: int) -> None:
     """Views with windows, offsets, gaps, repeats and overlaps, of views of any digits that cover their source."""
     rng = random.Random(0)
     found = 0
-    for _ in range(3000):
+    for _ in range(count):
         extents = rng.choices((2, 3, 4, 6), k=rng.randint(1, 3))
         g = fitted(random_digits(rng, extents, (1, 1, 2, 3, 4, 6, 8, 12, -1, -2, -4, 0)), 0)
         inner = rng.choices((2, 3, 4, 6, 8), k=rng.randint(1, 3))
@@ -137,7 +138,7 @@ def test_compose_any_digit_maps() -> None:
         assert h is not None and np.array_equal(h.to_array(), cells), (str(f), str(g))
         assert from_array(cells, number(f.n_in)) == h, (str(f), str(g))
         found += isinstance(h, FlatMap) and not h.is_all_padding
-    assert found > 900
+    assert found > 0.3 * count
 
 
 def test_aligned_chains_need_no_table() -> None:

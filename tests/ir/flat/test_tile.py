@@ -36,7 +36,7 @@ def _repetitions(draw: st.DrawFn) -> Spelling:
     return Spelling(tuple(shape), tuple(steps[: None if result != grown else 2]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_repetitions())
 def test_the_cells_are_those_of_the_expand(spelling: Spelling) -> None:
     found, shape = tiled(spelling.steps, spelling.src_shape), [number(d) for d in spelling.src_shape]

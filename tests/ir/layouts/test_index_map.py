@@ -37,7 +37,7 @@ def holds_on(predicate: Term, inputs: tuple[Term, ...], points: list[tuple[int, 
 # -- against brute force ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(maps())
 def test_everything_agrees_with_enumeration(case: tuple[IndexMap, tuple[int, ...]]) -> None:
     """Verdicts, witnesses, declared shape, inverse and padding of random maps."""  # feature: A7 A8 A9 A10 A13
@@ -82,7 +82,7 @@ def test_text_and_json_round_trip(case: tuple[IndexMap, tuple[int, ...]]) -> Non
         assert IndexMap.from_json(inverse.to_json()) == inverse
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(maps(), maps())
 def test_composition_is_one_after_the_other(
     first: tuple[IndexMap, tuple[int, ...]], second: tuple[IndexMap, tuple[int, ...]]

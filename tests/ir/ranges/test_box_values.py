@@ -49,7 +49,7 @@ READ = st.sampled_from(list(BOX))
 TOTAL = st.recursive(st.one_of(READ, divided(READ), NUMBERS), wider, max_leaves=10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(e=TOTAL, a=TOTAL)
 def test_intervals_of_total_terms(e: Term, a: Term) -> None:
     box = BoxValues(BOX)
@@ -65,7 +65,7 @@ def expected(term: Term, guards: list[Term]) -> Closed | None:
     return (int(values.min()), int(values.max())) if values.size else None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(e=st.one_of(terms(INDEX, loads=False), terms(BOOL, loads=False)), p=terms(BOOL, steps=4, loads=False))
 def test_intervals_are_those_of_the_values(e: Term, p: Term) -> None:
     """Guards that share no leaf with a term may be left out, so its interval may hold more, never less."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from eqsat.ir.ranges.ceilings import Ceilings
 from eqsat.ir.terms import term as t
@@ -46,9 +47,10 @@ GRID = {
 }
 
 
-def test_no_value_is_above_its_ceiling() -> None:
+@pytest.mark.parametrize("count", [250, pytest.param(600, marks=pytest.mark.slow)])
+def test_no_value_is_above_its_ceiling(count: int) -> None:
     found = 0
-    for seed in range(600):
+    for seed in range(count):
         rng = random.Random(seed)
         extents, term = {X: size(rng), Y: size(rng)}, index(rng, 3)
         known = rng.choice([[], [rng.randint(1, 4) * X + rng.randint(-2, 2) * Y < size(rng)], [t.logical_not(X < K)]])
@@ -67,7 +69,7 @@ def test_no_value_is_above_its_ceiling() -> None:
             runs = runs if bad is None else runs & ~bad
         above = runs & ((value > least) | (least > box.most(term)))
         assert not above.any(), f"{seed}: {term} is at most {ceiling} over {extents} where {known}"
-    assert found >= 300
+    assert found >= count // 2
 
 
 def test_quotients_of_what_runs_to_a_product_are_below_the_other_factor() -> None:

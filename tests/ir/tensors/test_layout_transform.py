@@ -27,7 +27,7 @@ def fill_of(y: Tensor) -> Term | None:
     return y.node.fill
 
 
-@settings(max_examples=80)
+@settings(max_examples=35)
 @given(maps())
 def test_equals_the_scattered_array(case: tuple[IndexMap, tuple[int, ...]]) -> None:
     m, shape = case

@@ -140,7 +140,7 @@ def transposes(model: ModelProto) -> int:
     return sum(n.op_type == "Transpose" for n in nested_nodes(model.graph.node))
 
 
-@each_value(name=MODELS, objective=["time", "bytes"])
+@each_value(name=MODELS, objective=["bytes", "time"])
 def test_moves_cross_borders(name: str, objective: str) -> None:
     model = MODELS[name]()
     result = front.optimize(model, objective=objective, limits=Limits(seconds=300))

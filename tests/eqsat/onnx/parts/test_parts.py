@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from seeds import some_of
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -149,7 +150,7 @@ def test_a_form_without_a_spelling_is_no_choice(monkeypatch: pytest.MonkeyPatch)
     assert before == after > 0 and found.status == "saturated"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some_of(range(12), 4))
 def test_random_models_keep_their_values(seed: int) -> None:
     """Chains of operators with signatures and of parts along any axis, odd and unit extents among them."""
     r = Random(seed)
