@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from program_checks import equal_arrays
+from seeds import some_of
 
 import eqsat as eq
 from eqsat.backends.targets import ONNX
@@ -53,10 +54,11 @@ def same(blocks: int) -> eq.Tensor:
     return y
 
 
+@pytest.mark.parametrize("most", some_of([40, 80], 1))
 @pytest.mark.parametrize("family", [chain, residual, convolutions, same])
-def test_e_nodes_grow_with_the_program(family: Callable[[int], eq.Tensor]) -> None:  # feature: G12 I10
+def test_e_nodes_grow_with_the_program(family: Callable[[int], eq.Tensor], most: int) -> None:  # feature: G12 I10
     counts, moved = list[float](), list[int]()
-    for blocks in (10, 20, 40, 80):
+    for blocks in (10, 20, 40, 80)[: 3 if most == 40 else 4]:
         result = eq.optimize(family(blocks), limits=Limits(seconds=120))
         assert result.status == "saturated" and result.gap == 0.0
         counts.append(result.progress.nodes / blocks)
@@ -83,7 +85,7 @@ def cost(program: eq.Program) -> int:
     return measured.bytes_moved + ONNX.node_bytes * measured.layout_ops
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(programs(max_ops=6))
 def test_programs_can_be_built_before_the_first_iteration(program: eq.Program) -> None:
     encoded = encode(program)

@@ -85,6 +85,7 @@ def test_wrong_laws_of_reductions_are_not(left: str, right: str) -> None:  # fea
     assert prove_chains(chain(left, "n, m"), chain(right, "n, m"), GIVEN[0]) is None
 
 
+@pytest.mark.slow
 def test_reductions_come_first() -> None:  # feature: J5
     """Laws over matrices: what is summed is not moved before, and what is moved is what is left of it."""
     found = discover_moves(shapes=["n, m"], seconds=120)
