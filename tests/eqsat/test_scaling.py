@@ -68,10 +68,13 @@ def test_e_nodes_grow_with_the_program(family: Callable[[int], eq.Tensor], most:
 
 
 @pytest.mark.onnx
-def test_models_of_equal_blocks() -> None:
+@pytest.mark.parametrize(
+    ("converted", "layers"), [((10, 40), (1, 4)), pytest.param((20, 80), (2, 8), marks=pytest.mark.slow)]
+)
+def test_models_of_equal_blocks(converted: tuple[int, int], layers: tuple[int, int]) -> None:
     from eqsat.nets import nhwc_converter_net, transformer
 
-    for net, sizes in ((nhwc_converter_net, (20, 80)), (transformer, (2, 8))):
+    for net, sizes in ((nhwc_converter_net, converted), (transformer, layers)):
         few, many = (eq.onnx.optimize(net(n), limits=Limits(seconds=120)) for n in sizes)
         per_node = [r.progress.nodes / len(net(n).graph.node) for r, n in zip((few, many), sizes, strict=True)]
         assert max(per_node) < 1.3 * min(per_node) and many.status == "saturated"
