@@ -82,8 +82,12 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize(("path", "line"), ALLOWED + FORBIDDEN)
-def test_lint_catches_what_it_should(path: str, line: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [ALLOWED, *([line] for line in FORBIDDEN)],
+    ids=lambda lines: "allowed" if lines is ALLOWED else lines[0][1],
+)
+def test_lint_catches_what_it_should(lines: list[tuple[str, str]], tmp_path: Path) -> None:
     for part in ("ir", "rules", "backends"):
         (tmp_path / part).mkdir()
         (tmp_path / "eqsat").mkdir(exist_ok=True)
@@ -91,9 +95,11 @@ def test_lint_catches_what_it_should(path: str, line: str, tmp_path: Path) -> No
     for part in ("eqsat", "ir", "rules", "backends"):
         (tmp_path / part / "__init__.py").touch()
         (tmp_path / part / "b.py").touch()
-    (tmp_path / path).write_text(line + "\n")
+    for path, line in lines:
+        with (tmp_path / path).open("a") as file:
+            file.write(line + "\n")
     held, report = lint_imports(tmp_path, "ir", "rules", "backends", "root", "pure")
-    assert held == ((path, line) in ALLOWED), report
+    assert held == (lines is ALLOWED), report
 
 
 UPWARD = [

@@ -42,6 +42,14 @@ NOT_IMPORTED: dict[str, str] = {
 }
 
 
+@pytest.fixture(scope="module")
+def modules() -> dict[Path, tuple[str, ast.Module]]:
+    """The text and the tree of each module of the product."""
+    paths = (path for folder in ("eqsat", *PARTS) for path in (ROOT / folder).rglob("*.py"))
+    texts = {path: path.read_text() for path in paths}
+    return {path: (text, ast.parse(text)) for path, text in texts.items()}
+
+
 def packages_in(tree: ast.AST) -> tuple[set[str], set[str]]:
     """The packages that a module imports by statements, and the texts that may be names of packages."""
     imported: set[str] = set()
@@ -56,17 +64,17 @@ def packages_in(tree: ast.AST) -> tuple[set[str], set[str]]:
     return imported, texts
 
 
-def test_dependencies_are_used_and_all_there() -> None:
+def test_dependencies_are_used_and_all_there(modules: dict[Path, tuple[str, ast.Module]]) -> None:
     """What is installed for users is imported by the product, and the other way round; exceptions say why."""
     extras: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
     wanted = [*PYPROJECT["project"]["dependencies"], *(x for k, v in extras.items() if k not in OURS for x in v)]
     names = {re.split(r"[^\w-]", text)[0] for text in wanted}
     imported: set[str] = set()
     texts: set[str] = set()
-    for folder in ("eqsat", *PARTS):
-        for path in (ROOT / folder).rglob("*.py"):
-            found = packages_in(ast.parse(path.read_text()))
-            imported, texts = imported | found[0], texts | found[1]
+    for _, tree in modules.values():
+        found = packages_in(tree)
+        imported |= found[0]
+        texts |= found[1]
     assert {n for n in names if IMPORTED_AS.get(n, n) not in imported | texts} == set(NOT_IMPORTED)
     assert imported - sys.stdlib_module_names - {"eqsat"} <= {IMPORTED_AS.get(n, n) for n in names}
 
@@ -181,11 +189,9 @@ def documentation(tree: ast.AST) -> int:
     return sum((x.end_lineno or 0) - x.lineno + 1 for x in texts)
 
 
-def test_modules_and_functions_are_short() -> None:
+def test_modules_and_functions_are_short(modules: dict[Path, tuple[str, ast.Module]]) -> None:
     wide: set[str] = set()
-    for path in (path for folder in ("eqsat", *PARTS) for path in (ROOT / folder).rglob("*.py")):
-        text = path.read_text()
-        tree = ast.parse(text)
+    for path, (text, tree) in modules.items():
         assert text.count("\n") - documentation(tree) <= LINES, f"{path} has more than {LINES} lines"
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):

@@ -31,7 +31,7 @@ def answers(mode: str, calls: int, cache: str, seconds: float = 200) -> list[str
     """What the calls answer in a process of their own."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), mode, str(calls)], capture_output=True, text=True, timeout=seconds,
-        env={**os.environ, "EQSAT_CACHE": cache},
+        env={**os.environ, "EQSAT_CACHE": cache, "EQSAT_CFLAGS": "-O0"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -46,9 +46,9 @@ def alone() -> list[str]:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("mode", ["threads", "fork"])
-def test_calls_from_threads_and_forks(mode: str, alone: list[str], tmp_path: Path) -> None:
-    assert answers(mode, CALLS, str(tmp_path)) == alone
+@pytest.mark.parametrize(("mode", "calls"), [("threads", CALLS), ("fork", KINDS)])
+def test_calls_from_threads_and_forks(mode: str, calls: int, alone: list[str], tmp_path: Path) -> None:
+    assert answers(mode, calls, str(tmp_path)) == alone[:calls]
 
 
 @pytest.mark.parametrize(("mode", "calls"), [("kills", CALLS), ("spawn", KINDS), ("daemons", KINDS), ("forks", KINDS)])
@@ -84,7 +84,7 @@ def test_the_maps_of_views_are_found_while_others_forget_them(monkeypatch: pytes
 
     try:
         with ThreadPoolExecutor(8) as pool:
-            texts = list(pool.map(found, range(4000)))
+            texts = list(pool.map(found, range(2000)))
     finally:
         sys.setswitchinterval(before)
-    assert texts == [texts[n % 14] for n in range(4000)]
+    assert texts == [texts[n % 14] for n in range(2000)]

@@ -23,19 +23,19 @@ READS = (
 )  # fmt: skip
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(programs(max_ops=12))
 def test_optimised_programs_equal_the_original(program: Program) -> None:
     check_optimised(program)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(programs(max_ops=12, kinds=LAYOUTS))
 def test_optimised_layout_programs_equal_the_original(program: Program) -> None:
     check_optimised(program, ["onnx"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(programs(max_ops=6, kinds=READS, max_size=100))
 def test_optimised_formulas_equal_the_original(program: Program) -> None:
     """Rows of views, several reads of one tensor, constant and computed indices, guards that never hold."""

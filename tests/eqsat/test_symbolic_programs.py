@@ -68,13 +68,13 @@ def check(program: Program, trip: str, target: str) -> None:
             )
 
 
-@settings(max_examples=13)
+@settings(max_examples=7)
 @given(symbolic_programs(), st.sampled_from(list(TRIPS)), st.sampled_from(["c", "onnx"]))
 def test_optimised_once_and_right_at_every_size(program: Program, trip: str, target: str) -> None:
     check(program, trip, target)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(symbolic_programs(max_ops=5), st.integers(0, 9))
 def test_bound_programs_compute_what_the_symbolic_ones_do(program: Program, seed: int) -> None:
     for sizes in sizes_for(program, seed):

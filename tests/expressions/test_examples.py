@@ -24,8 +24,8 @@ def no_verdicts_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     forget()
 
 
-LONG = ("inverse-pair",)
-"""Examples of half a minute; tests of the laws ask the same of smaller programs."""
+LONG = ("inverse-pair", "reduce-neutral", "div-of-sum")
+"""Examples of seconds and of half a minute; tests of the laws, and other examples, ask the same of smaller ones."""
 
 
 @pytest.mark.parametrize(

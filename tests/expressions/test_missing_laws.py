@@ -75,7 +75,7 @@ SHORTER: dict[Rule, tuple[str, tuple[int, ...]]] = {
 }
 
 
-LONG = {turned_thirds, turned_quarters}
+LONG = {thirds, turned_thirds, turned_quarters, sum_of_greatest}
 """Rules that take seconds to prove, or to look for in our own."""
 
 

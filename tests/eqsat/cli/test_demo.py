@@ -1,5 +1,6 @@
 """The demo: its parts, what it writes, and its exit code when a part is missing or fails."""
 
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from eqsat import demo
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import input
+from eqsat.timing import interleaved
 
 
 def missing(name: str) -> Any:
@@ -24,9 +26,19 @@ def test_the_two_chains_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.onnx
-def test_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("blocks", "side"), [(3, 28), pytest.param(20, 112, marks=pytest.mark.slow)])
+def test_demo(
+    blocks: int, side: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without the wheel: everything else runs; only the strict mode minds."""
-    monkeypatch.setattr(demo, "SHAPE", (1, 32, 112, 112))
+    from eqsat.nets import nhwc_converter_net
+
+    def briefly(actions: Sequence[Callable[[], Any]], seconds: float) -> Sequence[float]:
+        return interleaved(actions, seconds=seconds / 10)
+
+    monkeypatch.setattr(demo, "SHAPE", (1, 32, side, side))
+    monkeypatch.setattr(demo, "interleaved", briefly)
+    monkeypatch.setattr("eqsat.nets.nhwc_converter_net", lambda: nhwc_converter_net(blocks=blocks))
     monkeypatch.setattr(demo, "files", missing)
     assert demo.main(["--output", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out

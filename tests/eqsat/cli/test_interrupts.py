@@ -86,9 +86,11 @@ z3.Solver.check = patched
 @pytest.mark.parametrize(
     "patch",
     [
-        *(IN_A_DESTRUCTOR.format(n=n) for n in (1, 5, 60)),
-        *(IN_A_CONSTRUCTOR.format(n=n) for n in (1, 2)),
+        IN_A_DESTRUCTOR.format(n=5),
+        IN_A_CONSTRUCTOR.format(n=1),
         CAUGHT_BY_A_LIBRARY,
+        *(pytest.param(IN_A_DESTRUCTOR.format(n=n), marks=pytest.mark.slow) for n in (1, 60)),
+        pytest.param(IN_A_CONSTRUCTOR.format(n=2), marks=pytest.mark.slow),
     ],
 )
 def test_an_interrupt_is_not_swallowed(patch: str) -> None:

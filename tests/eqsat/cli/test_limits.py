@@ -20,7 +20,7 @@ from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerMemoryLimit, Wo
 
 pytestmark = pytest.mark.onnx
 
-SECONDS = 2.0
+SECONDS = 1.0
 SLACK = 8.0  # of a loaded machine, a worker's start included
 
 

@@ -230,8 +230,10 @@ import os, sys, threading, time
 sys.path.insert(0, {folder!r})
 from eqsat.workers.call import call
 print(call("worker_jobs:pid", None, seconds=9, memory_mb=500), flush=True)
+said = threading.Event()
 def say(what):
     print(what, flush=True)
+    said.set()
 {rest}
 """
 BUSY = 'call("worker_jobs:report_and_sleep", 60, seconds=90, memory_mb=500, report=say)'
@@ -243,9 +245,9 @@ BUSY = 'call("worker_jobs:report_and_sleep", 60, seconds=90, memory_mb=500, repo
         ("", "", False),
         ("say('idle'); time.sleep(60)", "idle", True),
         (BUSY, "asleep", True),
-        (f"threading.Thread(target=lambda: {BUSY}, daemon=True).start(); time.sleep(1)", "asleep", False),
+        (f"threading.Thread(target=lambda: {BUSY}, daemon=True).start(); said.wait(20)", "asleep", False),
         (f"os.fork() or (time.sleep(60), os._exit(0)); {BUSY}", "asleep", True),
-        ("sys.exit(3)", "", False),
+        pytest.param("sys.exit(3)", "", False, marks=pytest.mark.slow),
     ],
 )
 def test_no_worker_outlives_its_parent(rest: str, waits_for: str, kill: bool) -> None:
@@ -293,7 +295,13 @@ sys.exit(10 * len(done))
 
 @pytest.mark.parametrize(
     ("closed", "threads"),
-    [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&-", 0), (">&- 2>&-", 0), ("<&- >&- 2>&-", 0), ("<&- >&- 2>&-", 2)],
+    [
+        ("<&-", 0),
+        (">&-", 0),
+        ("2>&-", 0),
+        ("<&- >&- 2>&-", 2),
+        *(pytest.param(closed, 0, marks=pytest.mark.slow) for closed in ("<&- >&-", ">&- 2>&-", "<&- >&- 2>&-")),
+    ],
 )
 def test_without_standard_streams(closed: str, threads: int, tmp_path: Path) -> None:
     """As in a service: new pipes get the numbers of the streams, which the worker's own streams have."""
