@@ -56,7 +56,7 @@ def test_names_are_given_once() -> None:
 def test_firings_are_found_again() -> None:
     text = FIRINGS.read_text()
     try:
-        find_firings.main()
+        find_firings.main([])
         firings.cache_clear()
         assert {(name, place) for name, places in firings().items() for place in places} == {r[:2] for r in RECORDED}
     finally:
