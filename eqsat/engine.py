@@ -59,6 +59,7 @@ from eqsat.workers.call import WorkerLimit
 EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
 LEAST_SECONDS = 0.5  # for a search that is to tell which laws act
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
+LEFT = 2  # times what one choice took must be left for another: what there is has to be checked
 PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
 FORMULAS_SHARE = 0.1  # of the time, for operators that may be formulas
 SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
@@ -340,6 +341,7 @@ def extract_program(
     own_prices = prices_of(encoded, target, table)
     attempt, spare = 0, list[Extracted]()
     while True:
+        begun = time.monotonic()
         priced = _dearer(own_prices, dearer, BYTE if table is None else NODE)
         slots, time_for = Slots(encoded), PRICING_SHARE * clock.left()
         takes, apart = slots.takes, slots.apart
@@ -359,7 +361,8 @@ def extract_program(
         if not spelled and beyond is not None:
             spare += _spelled(others, beyond)
         extra = decoder.chosen(program, moving)
-        if attempt == RETRIES or all(dearer.get(choice) == more for choice, more in extra.items()):
+        late = attempt == RETRIES or clock.left() < LEFT * (time.monotonic() - begun)
+        if late or all(dearer.get(choice) == more for choice, more in extra.items()):
             own = sum(more for choice, more in extra.items() if choice not in encoded.written and table is None)
             made = Extracted(program, found.gap, own, decoder.frozen())
             choice = [made, *spare] if spelled else spare or [made]

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ PASSES = 3
 LARGE, WORTH = 400, 0.25
 """E-nodes above which a further search takes as long again and rarely finds more, and the share of the time that one
 must have gained before it."""
+FURTHER = 0.7
+"""The share of the time that is left in which a further search must be done: what there is has to be checked."""
 NO_GAIN = "the best that was found takes no less {} once it is written as nodes"
 FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "eqsat.graph.egglog_bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
@@ -472,15 +475,19 @@ def _repeated(
 
     model, current, result = source.model, source.program, replace(first[0], initial=source.initial)
     best, final, values = price(model, source.values), source.initial, source.values
-    start = time.monotonic()
+    start = time.monotonic() - first[0].seconds
     for attempt in range(PASSES):
         try:
-            found, spelling = first if attempt == 0 else engine(current)
-            if attempt and found.program is current:
-                break  # the first program was read from a model that may be longer than what it says
-            spelled = spelling.of(found.program)
-            cost = price(spelled.model, spelled.values)
-            after = source.measure(spelled.model, spelled.program, spelled.values)
+            with clock.at_most(FURTHER * clock.left() if attempt else inf):
+                found, spelling = engine(current) if attempt else first
+                if attempt and found.program is current:
+                    break  # the first program was read from a model that may be longer than what it says
+                spelled = spelling.of(found.program)
+                cost = price(spelled.model, spelled.values)
+                after = source.measure(spelled.model, spelled.program, spelled.values)
+        except clock.OutOfTime:
+            clock.check()  # an outer limit is for its owner to answer
+            break  # there is time to check what there is
         except EqsatError:
             if attempt == 0 or debugging():
                 raise
@@ -506,7 +513,7 @@ def _repeated(
             notes=notes,
             frozen=frozen,
         )
-        if not worth or clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
+        if not worth or clock.left() < (time.monotonic() - start) / (attempt + 1):
             break
     return result, model, (current, values)
 

@@ -91,7 +91,7 @@ def spellings(m: Map, src_shape: Shape | None = None, dst_shape: Shape | None = 
     if not drafts:
         read = _gathered(m, src, dst)
         drafts = [] if read is None else [read]
-    return [_finished(draft, dst) for draft in drafts]
+    return list(dict.fromkeys(_finished(draft, dst) for draft in drafts))
 
 
 def _effort(spelling: Spelling) -> tuple[int, int, int]:
@@ -115,7 +115,7 @@ def _drafts(m: FlatMap, src: Shape, dst: Shape) -> Iterator[_Draft]:
         if digits is not None and digits not in cuts:
             cuts.append(digits)
     for digits in cuts:
-        for shape in (src, (m.n_in,), *_fitting_shapes(digits, m.n_in)):
+        for shape in dict.fromkeys((src, (m.n_in,), *_fitting_shapes(digits, m.n_in))):
             draft = _Draft(src)
             if _read(draft, shape, digits, m.offset, dst):
                 yield draft

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from program_checks import equal_arrays
 
-from eqsat.engine import Limits, measure, optimize
+from eqsat.engine import RETRIES, Limits, measure, optimize
+from eqsat.extraction.decode import Decoder
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors import pointwise, reductions
@@ -346,3 +349,21 @@ def test_what_is_not_reached_is_left_alone() -> None:
     program = Program([X], {"a": X, "b": X.relu(), "c": pointwise.cast(X, "int32").flip(0)})
     result = best(program)
     assert any(isinstance(n, (View, Compute)) for n in result.program.nodes())
+
+
+@pytest.mark.parametrize("left, choices", [(0.0, RETRIES + 1), (1e9, 1)])
+def test_another_choice_is_made_where_there_is_time_for_it(
+    monkeypatch: pytest.MonkeyPatch, left: float, choices: int
+) -> None:
+    """Each choice is said to cost more than was claimed."""
+    made: list[int] = []
+
+    def chosen(decoder: Decoder, *known: Any) -> dict[int, int]:
+        made.append(len(made))
+        return {-1: len(made)}
+
+    monkeypatch.setattr(Decoder, "chosen", chosen)
+    monkeypatch.setattr("eqsat.engine.LEFT", left)
+    there = X.permute_dims((1, 0)).exp().permute_dims((1, 0))
+    assert optimize(there, limits=Limits(seconds=100)).final.layout_ops == 0
+    assert len(made) == choices

@@ -15,11 +15,13 @@ from onnx import helper, numpy_helper  # noqa: E402
 from random_models import random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
+from eqsat.ir import clock  # noqa: E402
 from eqsat.ir.dtypes import NDArray  # noqa: E402
 from eqsat.ir.tensors.tensor import View  # noqa: E402
-from eqsat.nets import nhwc_converter_net, transformer  # noqa: E402
+from eqsat.nets import conv_chain, nhwc_converter_net, transformer  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved, time_of  # noqa: E402
 from eqsat.onnx.check import compare_models  # noqa: E402
+from eqsat.onnx.engine import _Run  # noqa: E402  # pyright: ignore[reportPrivateUsage]
 from eqsat.onnx.read import read_with_types  # noqa: E402
 from eqsat.onnx.write import write_with_owners  # noqa: E402
 from eqsat.pricing.table import shipped  # noqa: E402
@@ -290,3 +292,26 @@ def test_a_convolution_of_one_cell_is_no_product_of_matrices() -> None:
         return time_of(model, *read_with_types(model), shipped())
 
     assert 8.5 < price(3) / price(1) < 9.5
+
+
+def test_what_was_found_is_kept_where_a_further_search_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of the whole run was over, and the model came back as it was."""
+    searches: list[Any] = []
+    engine_of = _Run.engine
+
+    def engine(run: _Run, *program: Any) -> Any:
+        search = engine_of(run, *program)
+
+        def searched(current: Any) -> Any:
+            searches.append(current)
+            while len(searches) > 1:
+                clock.check()
+            return search(current)
+
+        return searched
+
+    monkeypatch.setattr(_Run, "engine", engine)
+    monkeypatch.setattr("eqsat.onnx.engine.FURTHER", 0.05)
+    found = eq.onnx.optimize(conv_chain(), limits=eq.Limits(seconds=20))
+    assert len(searches) == 2
+    assert (found.initial.bytes_moved, found.bytes_moved, found.checked.difference) == (10240, 4096, None)
