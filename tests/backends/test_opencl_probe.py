@@ -60,7 +60,9 @@ def test_an_image_is_right_or_refused(dtype: str, channels: int, chosen: list[li
             np.testing.assert_array_equal(got[name], np.flip(array, axes), name)
 
 
-@pytest.mark.parametrize("kind, dtype, last", [("cpu", "int32", 5), ("gpu", "uint8", 4)])
+@pytest.mark.parametrize(
+    "kind, dtype, last", [("cpu", "int32", 5), pytest.param("gpu", "uint8", 4, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("share", [2, pytest.param(1, marks=pytest.mark.slow)])
 def test_views_of_images(kind: str, dtype: str, last: int, share: int) -> None:
     """Every kind of kernel reads one, and writes one where its result has two axes; pixels of one channel, of four."""

@@ -51,7 +51,10 @@ def test_calls_from_threads_and_forks(mode: str, calls: int, alone: list[str], t
     assert answers(mode, calls, str(tmp_path)) == alone[:calls]
 
 
-@pytest.mark.parametrize(("mode", "calls"), [("kills", CALLS), ("spawn", KINDS), ("daemons", KINDS), ("forks", KINDS)])
+@pytest.mark.parametrize(
+    ("mode", "calls"),
+    [("kills", CALLS), pytest.param("spawn", KINDS, marks=pytest.mark.slow), ("daemons", KINDS), ("forks", KINDS)],
+)
 def test_calls_from_pools_and_with_killed_workers(mode: str, calls: int, alone: list[str]) -> None:
     assert answers(mode, calls, "off") == alone[:calls]
 

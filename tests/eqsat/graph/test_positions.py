@@ -212,6 +212,7 @@ def test_a_value_of_equal_cells_has_no_orders() -> None:
     assert eq.optimize(whole).cost_after <= 4 * (1 + 5 * 6)
 
 
+@pytest.mark.slow
 def test_the_graph_grows_with_the_blocks() -> None:
     """As many nodes for the last block as for the first, and no more for more ways to be shifted."""
     sizes = {count: _searched(_blocks([1, 2] * count)).progress for count in (1, 2, 4)}
