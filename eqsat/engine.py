@@ -59,6 +59,7 @@ from eqsat.workers.call import WorkerLimit
 EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
 LEAST_SECONDS = 0.5  # for a search that is to tell which laws act
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
+CHOOSING_SHARE = 0.4  # of the time that is left then
 LEFT = 2  # times what one choice took must be left for another: what there is has to be checked
 PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
 FORMULAS_SHARE = 0.1  # of the time, for operators that may be formulas
@@ -283,7 +284,7 @@ def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
     snapshot.progress.loaded = encoded.laws
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
-    seconds = min(EXACT_SECONDS, clock.left() / 2)
+    seconds = min(EXACT_SECONDS, CHOOSING_SHARE * clock.left())
     tell("choosing the cheapest program")
 
     def beyond(made: Program) -> Mapping[int, int]:
@@ -347,7 +348,7 @@ def extract_program(
         takes, apart = slots.takes, slots.apart
         ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, takes, apart, excluded, time_for)
         table_of_ways = ways.table(snapshot.roots)
-        left = min(seconds, clock.left() / 2) / (attempt + 1)
+        left = min(seconds, CHOOSING_SHARE * clock.left()) / (attempt + 1)
         found = cheapest(table_of_ways, snapshot.roots, left, WORK / (attempt + 1))
         if found is None:
             return Extracted(None, None)

@@ -227,14 +227,16 @@ def _with_views(
 ) -> tuple[Mapping[ClassId, Alternative], int]:
     """A choice that has views of views, too, and the least that any costs."""
     part, values = question.part, question.bounds.values
+    trees = part.settled()
+    least = max(values.least, *(trees[root][0] for root in part.roots))
+    if time.monotonic() >= budget.deadline:
+        return found, least
     found, rows = with_nearer_views(part, found), rows_with_views(part)
     if rows.whole:
         steps = FRONTIER * len(rows.table)
         exact = cheapest_in(Bounds(rows, values, question.bounds.deadline), Budget(steps, budget.until(EARLY)))
         if exact is not None:
             return by_class(steps_at(rows, exact)), exact.cost
-    trees = part.settled()
-    least = max(values.least, *(trees[root][0] for root in part.roots))
     bound = least_cost(rows, values, [(c, AS_USED) for c in part.roots], budget.deadline - time.monotonic())
     return found, max(least, 0 if bound is None else bound.cost)
 
