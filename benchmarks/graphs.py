@@ -205,6 +205,7 @@ def main(arguments: list[str]) -> int:
         return 0
     names = {x for x in str(chosen.only).split(",") if x}
     rows: list[Row] = []
+    failed = False
     print(
         f"{'model':28} {'nodes':>12} {'pass':>12}"
         f" {'MB':>7} {'ours':>7} {'other':>7} {'':9} {'pass':>7} {'ours':>7} {'other':>7}"
@@ -216,15 +217,16 @@ def main(arguments: list[str]) -> int:
         with TemporaryDirectory() as folder:
             try:
                 rows.append(compared(path, chosen, Path(folder)))
-            except EqsatError as error:  # as given, no runtime has it
+            except EqsatError as error:  # the model as given, or ours, does not run
                 print(f"{path.name}: {error}", flush=True)
+                failed = True
                 continue
         print(line(rows[-1]), flush=True)
     print(summary(rows))
     if chosen.json:
         table: list[dict[str, Any]] = [asdict(row) for row in rows]
         write_whole(chosen.json, json.dumps(table, indent=1).encode())
-    return 1 if any(r.versions["eqsat"].wrong for r in rows) else 0
+    return 1 if failed or any(r.versions["eqsat"].wrong for r in rows) else 0
 
 
 if __name__ == "__main__":
