@@ -35,7 +35,7 @@ lint: $(VENV)/.installed-lint
 	$(BIN)/ruff format --check
 	$(BIN)/vulture
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --threads 2 --pythonpath $(BIN)/python
 
 check: lint test
 
