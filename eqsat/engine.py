@@ -19,7 +19,6 @@ from eqsat.extraction.cost import layout_nodes, program_bytes
 from eqsat.extraction.decode import Decoder, NoSpelling
 from eqsat.extraction.extract import Alternatives, Choice, Prices
 from eqsat.extraction.flattened import Flattened
-from eqsat.extraction.polynomials import size_notes
 from eqsat.extraction.prices import BYTE, NODE
 from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
@@ -45,6 +44,7 @@ from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.operators.interned import Reindex
 from eqsat.operators.permutable import look_at
+from eqsat.polynomials import size_notes
 from eqsat.pricing.objective import table_for
 from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price

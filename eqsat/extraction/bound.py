@@ -3,8 +3,10 @@ value that all programs make is made once. Its prices are whole numbers, and wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from eqsat import interrupt
@@ -55,28 +57,28 @@ def least_cost(rows: Rows, values: Values, roots: Iterable[Node], seconds: float
 
     if sum(len(some) for some in rows.steps.values()) > LARGEST:
         return None
-    found: Any = pywraplp
-    solver: Any = found.Solver.CreateSolver("GLOP")
-    # nothing taken meets no demand and costs nothing: where the dual simplex method starts
-    solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {WORK} use_dual_simplex: true")
-    solver.SetTimeLimit(max(1, round(1000 * min(seconds, LONGEST))))
-    program = _Program(solver, rows)
+    begun = time.monotonic()
+    program = _Program(rows)
     for root in roots:
         program.at_least_one(root)
     once = made_once(rows, values)
     for v, keys in once.items():
         program.made(v, keys)
+    found: Any = pywraplp
+    solver: Any = found.Solver.CreateSolver("GLOP")
+    # nothing taken meets no demand and costs nothing: where the dual simplex method starts
+    solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {WORK} use_dual_simplex: true")
+    solver.LoadModelFromProto(program.proto)
+    left = min(seconds, LONGEST) - (time.monotonic() - begun)
+    solver.SetTimeLimit(max(1, round(1000 * left)))
     with interrupt.stopped_by(solver.InterruptSolve):
         status = solver.Solve()
     if status != pywraplp.Solver.OPTIMAL:
         return None
-    paid = {key: _whole(constraint) for key, constraint in program.demands.items()}
-    made = {v: _whole(constraint) for v, constraint in program.once.items()}
+    worth = [max(0, round(constraint.dual_value() * UNIT)) for constraint in solver.constraints()]
+    paid = {key: worth[n] for key, n in program.demands.items()}
+    made = {v: worth[n] for v, n in program.once.items()}
     return Least({key: price for key, price in paid.items() if price}, made, too_much(rows, once, paid, made))
-
-
-def _whole(constraint: Any) -> int:
-    return max(0, round(constraint.dual_value() * UNIT))
 
 
 def too_much(
@@ -109,59 +111,69 @@ def made_once(rows: Rows, values: Values) -> dict[Value, list[Used]]:
 
 
 class _Program:
-    """The program: how far each step is taken; a node is had as far as its steps are."""
+    """The program: how far each step is taken; a node is had as far as its steps are. Constraints have numbers."""
 
-    def __init__(self, solver: Any, rows: Rows) -> None:
-        self.solver, self.rows = solver, rows
-        self.taken: dict[Used, Any] = {}
-        self.demands: dict[tuple[User, Node], Any] = {}
-        self.once: dict[Value, Any] = {}
+    def __init__(self, rows: Rows) -> None:
+        from ortools.linear_solver import linear_solver_pb2
+
+        found: Any = linear_solver_pb2
+        self.proto: Any = found.MPModelProto()
+        self.count = 0
+        self.taken: dict[Node, range] = {}
+        self.demands: dict[tuple[User, Node], int] = {}
+        self.once: dict[Value, int] = {}
+        self.rows = rows
         for node, some in rows.steps.items():
-            for n, step in enumerate(some):
-                self.taken[node, n] = variable = solver.NumVar(0, solver.infinity(), "")
-                solver.Objective().SetCoefficient(variable, step.cost / UNIT)
+            self.taken[node] = range(self.count, self.count + len(some))
+            for step in some:
+                self._variable(step.cost / UNIT)
         for node, some in rows.steps.items():
-            users: dict[Node, list[Any]] = {}
-            for n, step in enumerate(some):
+            users: dict[Node, list[int]] = {}
+            for taken, step in zip(self.taken[node], some, strict=True):
                 for need in set(step.needs):
-                    users.setdefault(need, []).append(self.taken[node, n])
+                    users.setdefault(need, []).append(taken)
             for need, taken in users.items():
                 self._demand(node, need, taken)
 
     def at_least_one(self, node: Node) -> None:
         """A node is had whatever is chosen."""
-        self.demands[None, node] = constraint = self.solver.Constraint(1, self.solver.infinity())
-        self._had(constraint, node)
+        self.demands[None, node] = self._constraint(1.0, self.taken[node])
 
     def made(self, v: Value, keys: Sequence[Used]) -> None:
         """Some of these steps are taken; of those, one is followed, and what it needs is had as far as it is.
 
         As one is followed, steps of several nodes that need the same need all of it together.
         """
-        self.once[v] = one = self.solver.Constraint(1, self.solver.infinity())
         if len({node for node, _ in keys}) == 1:
-            for key in keys:
-                one.SetCoefficient(self.taken[key], 1)
+            self.once[v] = self._constraint(1.0, [self.taken[node][n] for node, n in keys])
             return
-        users: dict[Node, list[Any]] = {}
+        users: dict[Node, list[int]] = {}
+        every: list[int] = []
         for node, n in keys:
-            followed = self.solver.NumVar(0, self.solver.infinity(), "")
-            one.SetCoefficient(followed, 1)
-            limit = self.solver.Constraint(0, self.solver.infinity())
-            limit.SetCoefficient(self.taken[node, n], 1)
-            limit.SetCoefficient(followed, -1)
+            followed = self._variable(0.0)
+            every.append(followed)
+            self._constraint(0.0, [self.taken[node][n]], [followed])
             for need in set(self.rows.steps[node][n].needs):
                 users.setdefault(need, []).append(followed)
+        self.once[v] = self._constraint(1.0, every)
         for need, followed in users.items():
             if len(followed) > 1:
                 self._demand(v, need, followed)
 
-    def _demand(self, user: User, node: Node, taken: Iterable[Any]) -> None:
-        self.demands[user, node] = constraint = self.solver.Constraint(0, self.solver.infinity())
-        self._had(constraint, node)
-        for variable in taken:
-            constraint.SetCoefficient(variable, -1)
+    def _demand(self, user: User, node: Node, taken: Sequence[int]) -> None:
+        self.demands[user, node] = self._constraint(0.0, self.taken[node], taken)
 
-    def _had(self, constraint: Any, node: Node) -> None:
-        for n in range(len(self.rows.steps[node])):
-            constraint.SetCoefficient(self.taken[node, n], 1)
+    def _variable(self, cost: float) -> int:
+        self.proto.variable.add(lower_bound=0.0, upper_bound=inf, objective_coefficient=cost)
+        self.count += 1
+        return self.count - 1
+
+    def _constraint(self, least: float, more: Sequence[int], less: Sequence[int] = ()) -> int:
+        """So much is taken of some variables, at least, beside what is taken of others."""
+        found = self.proto.constraint.add(lower_bound=least, upper_bound=inf)
+        both = dict.fromkeys(more, 1.0)
+        for x in less:
+            both[x] = -1.0
+        found.var_index.extend(both)
+        found.coefficient.extend(both.values())
+        return len(self.proto.constraint) - 1

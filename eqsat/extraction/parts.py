@@ -4,12 +4,14 @@ nothing to do with each other, and equal parts (the blocks of a network) are one
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from eqsat.extraction.extract import Alternative
 from eqsat.graph.nodes import ClassId
 
+K = TypeVar("K")
 Table = Mapping[ClassId, Sequence[Alternative]]
 
 
@@ -68,7 +70,7 @@ def take_apart(table: Table, roots: Sequence[ClassId]) -> Parts | None:
     cycle = cycles({c: [o.needs for o in some] for c, some in ways.items()})
     while True:
         ways = _reachable(ways, roots)
-        needed = _needed(ways, roots, order)
+        needed = needed_by_all({c: [o.needs for o in some] for c, some in ways.items()}, roots)
         stripped: Ways = {}
         for c, some in ways.items():
             stripped[c] = _undominated([Open(o.way, _in_question(c, o.needs, needed, cycle)) for o in some])
@@ -140,28 +142,56 @@ def _reachable(ways: Ways, roots: Sequence[ClassId]) -> Ways:
     return found
 
 
-def _needed(ways: Ways, roots: Sequence[ClassId], order: Iterable[ClassId]) -> set[ClassId]:
-    """The classes that every program has. A set of classes is a bit mask; -1 has every bit."""
-    classes = [c for c in order if c in ways]
-    bit = {c: 1 << n for n, c in enumerate(classes)}
-    masks = dict.fromkeys(classes, -1)
-    changed = True
-    while changed:
-        changed = False
-        for c in classes:
-            common = -1
-            for o in ways[c]:
-                mask = 0
-                for need in o.needs:
-                    mask |= masks[need]
-                common &= mask
-            if (common | bit[c]) != masks[c]:
-                masks[c] = common | bit[c]
-                changed = True
+def needed_by_all(ways: Mapping[K, Sequence[Collection[K]]], roots: Sequence[K]) -> set[K]:
+    """What is needed whichever of its ways each thing takes, the roots first: what all its ways need, and what those
+    need. A set is a bit mask; -1 has every bit.
+
+    >>> sorted(needed_by_all({"a": ["bc", "cd"], "b": ["e"], "c": [""], "d": ["e"], "e": [""]}, ["a"]))
+    ['a', 'c', 'e']
+    """
+    order = _needs_first(ways, roots)
+    place = {c: n for n, c in enumerate(order)}
+    needs = [[[place[x] for x in some] for some in ways[c]] for c in order]
+    users: list[set[int]] = [set() for _ in order]
+    for n, every in enumerate(needs):
+        for x in (x for some in every for x in some):
+            users[x].add(n)
+    masks, asked = [-1] * len(order), list(range(len(order)))  # a heap: needs before users
+    waiting = set(asked)
+    while asked:
+        n = heapq.heappop(asked)
+        waiting.remove(n)
+        common = -1
+        for some in needs[n]:
+            mask = 0
+            for x in some:
+                mask |= masks[x]
+            common &= mask
+        if common | 1 << n != masks[n]:
+            masks[n] = common | 1 << n
+            for user in users[n] - waiting:
+                waiting.add(user)
+                heapq.heappush(asked, user)
     whole = 0
     for root in roots:
-        whole |= masks[root]
-    return {c for c in classes if whole & bit[c]}
+        whole |= masks[place[root]]
+    return {c for n, c in enumerate(order) if whole >> n & 1}
+
+
+def _needs_first(ways: Mapping[K, Sequence[Collection[K]]], roots: Sequence[K]) -> list[K]:
+    """What roots may need, each behind all that it may need and that does not need it in turn."""
+    found: dict[K, None] = {}
+    seen: set[K] = set()
+    stack = [(root, False) for root in roots]
+    while stack:
+        c, done = stack.pop()
+        if done:
+            found[c] = None
+        elif c not in seen:
+            seen.add(c)
+            stack.append((c, True))
+            stack.extend((x, False) for some in ways[c] for x in some if x not in seen)
+    return list(found)
 
 
 def _in_question(

@@ -14,6 +14,8 @@ Node = tuple[ClassId, int]
 """A class as it is used, as it is made by other means than a view of its equals, or made so that it is at most one
 view, two views (MADE + 1, MADE + 2) behind what is made."""
 AS_USED, MADE, LAST = 0, 1, 1 << 30
+AROUND = 4
+"""So many nodes below one tell what it is like: equal for equal blocks, whatever lies under them."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +164,35 @@ def _ordered(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node]) -> lis
     """All nodes, users before what they need where that is possible, one branch after the other, and of the branches
     below a node the deepest first: what lies under all of them (the stream past the blocks of a network) comes last."""
     below = {node: list(dict.fromkeys(x for s in some for x in (*s.needs, *s.there))) for node, some in steps.items()}
-    ranks: dict[Node, tuple[int, int]] = {}  # its height, and what lies below it as a number: equal for equal blocks
+    heights: dict[Node, int] = {}
     for node in _finished(below, roots):
-        height = 1 + max((ranks[x][0] for x in below[node] if x in ranks), default=0)
-        under = sorted((s.cost, *sorted(hash(ranks.get(x, (0, 0))) for x in s.needs)) for s in steps[node])
-        ranks[node] = height, hash(tuple(under))
+        heights[node] = 1 + max((heights[x] for x in below[node] if x in heights), default=0)
+    seen = _seen(steps, list(heights))
+    ranks = {node: (height, seen[node]) for node, height in heights.items()}
     ranked = {node: sorted(some, key=ranks.__getitem__) for node, some in below.items() if node in ranks}
     return _finished(ranked, sorted(roots, key=ranks.__getitem__))[::-1]
+
+
+def _seen(steps: Mapping[Node, Sequence[Step]], nodes: Sequence[Node]) -> dict[Node, int]:
+    """What each node is like, as a number, by what those are like that its steps need, in whichever order they come."""
+    place = {node: n for n, node in enumerate(nodes)}
+    ways = [[(s.cost, [place[x] for x in s.needs]) for s in steps[node]] for node in nodes]
+    seen = [hash(sum(hash((cost, len(needs))) for cost, needs in some)) for some in ways]
+    for _ in range(AROUND):
+        seen = [
+            hash(
+                sum(
+                    [
+                        hash((cost, sum([seen[x] for x in needs]) if len(needs) > 1 else seen[needs[0]]))
+                        if needs
+                        else cost
+                        for cost, needs in some
+                    ]
+                )
+            )
+            for some in ways
+        ]
+    return dict(zip(nodes, seen, strict=True))
 
 
 def _finished(below: Mapping[Node, Sequence[Node]], roots: Sequence[Node]) -> list[Node]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.extraction.extract import Direct, InsertView
-from eqsat.extraction.parts import Component, Open, cycles
+from eqsat.extraction.parts import Component, Open, cycles, needed_by_all
 from eqsat.graph.nodes import ClassId
 
 Value = int
@@ -45,29 +45,6 @@ def values_of(part: Component) -> Values:
         for o in some:
             if not (isinstance(o.way.choice, InsertView) and any(of[n] == of[c] for n in o.needs)):
                 made[of[c]].append((c, o))
-    return Values(of, made, _needed(part, of, made))
-
-
-def _needed(
-    part: Component, of: Mapping[ClassId, Value], made: Mapping[Value, Sequence[tuple[ClassId, Open]]]
-) -> frozenset[Value]:
-    """The values that every program makes: what all ways to make a value need is needed by it. Sets are bit masks."""
-    every = (1 << len(made)) - 1
-    masks = dict.fromkeys(made, every)
-    changed = True
-    while changed:
-        changed = False
-        for v in reversed(list(made)):
-            common = every
-            for _, o in made[v]:
-                mask = 0
-                for n in o.needs:
-                    mask |= masks[of[n]]
-                common &= mask
-            common |= 1 << v
-            if common != masks[v]:
-                masks[v], changed = common, True
-    whole = 0
-    for root in part.roots:
-        whole |= masks[of[root]]
-    return frozenset(v for v in made if whole >> v & 1 and made[v])
+    ways = {v: [{of[n] for n in o.needs} for _, o in some] for v, some in made.items()}
+    needed = needed_by_all(ways, [of[root] for root in part.roots])
+    return Values(of, made, frozenset(v for v in needed if made[v]))

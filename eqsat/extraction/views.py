@@ -3,6 +3,7 @@ for another reason and the view of it moves nothing. Choices are looked for with
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -83,8 +84,11 @@ def _source(c: ClassId, o: Open, circle: Mapping[ClassId, int]) -> ClassId | Non
     return next((n for n in o.needs if circle.get(n) == circle[c]), None)
 
 
-def with_nearer_views(part: Component, chosen: Mapping[ClassId, Alternative]) -> dict[ClassId, Alternative]:
-    """A choice in which each class is the cheapest view of those that are there, or of one between."""
+def with_nearer_views(
+    part: Component, chosen: Mapping[ClassId, Alternative], deadline: float
+) -> dict[ClassId, Alternative]:
+    """A choice in which each class is the cheapest view of those that are there, or of one between, as far as that is
+    known at the deadline."""
     circle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
     views: dict[ClassId, dict[ClassId, Alternative]] = {}
     for c, some in part.ways.items():
@@ -98,6 +102,8 @@ def with_nearer_views(part: Component, chosen: Mapping[ClassId, Alternative]) ->
         before = cost
         there = _needed(part, ways)
         for c in there:
+            if time.monotonic() >= deadline:
+                return ways
             for source, other in _nearer(c, views, ways, there):
                 if c in _needed(part, ways, [source]):
                     continue

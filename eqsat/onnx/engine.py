@@ -410,9 +410,9 @@ def _written(
     from eqsat.checking.models import check_and_names
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
-    from eqsat.extraction.polynomials import without_size_notes
     from eqsat.onnx.quantised import Lost, between_floats, keep_on_numbers
     from eqsat.onnx.stand_ins import compared_with_stand_ins
+    from eqsat.polynomials import without_size_notes
 
     before, program = source.model, source.program
     try:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import eqsat as eq
-from eqsat.extraction.polynomials import never_more, program_polynomial, size_notes
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.tensors.tensor import Program, Tensor
 from eqsat.ir.terms.term import Term
+from eqsat.polynomials import never_more, program_polynomial, size_notes
 
 
 def turned(x: Tensor) -> Tensor:
