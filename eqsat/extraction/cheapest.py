@@ -223,7 +223,7 @@ def _followed(bounds: Bounds, budget: Budget) -> Steps | None:
     return None if found is None else steps_at(rows, found)
 
 
-def _of_fewer_blocks(question: Question, budget: Budget) -> tuple[Steps | None, Mapping[Node, int]]:
+def _of_fewer_blocks(question: Question, budget: Budget) -> tuple[Steps | None, dict[Node, int]]:
     """A choice in which all blocks are chosen as in a part with few of them, and what having each node is worth there;
     where blocks repeat."""
     fewer = fewer_blocks(question.rows, question.bounds.values)
