@@ -59,12 +59,14 @@ class Fewer:
             return n
         return n - self.gone if n >= self.cut + self.gone else source + (n - self.cut) % self.period
 
-    def spread(self, chosen: Mapping[Node, Step]) -> dict[Node, Step]:
-        """A choice for all rows of one for these: blocks that were left out are as the one before or behind them."""
+    def spread(self, chosen: Mapping[Node, Step]) -> dict[Node, Step] | None:
+        """A choice for all rows of one for these: blocks that were left out are as the one before or behind them. None
+        where something is needed between them that cannot be had."""
         ways = [self._spread(chosen, source) for source in (self.cut - self.period, self.cut)]
-        return min(ways, key=lambda steps: sum(step.cost for step in steps.values()))
+        known = [steps for steps in ways if steps is not None]
+        return min(known, key=lambda steps: sum(step.cost for step in steps.values()), default=None)
 
-    def _spread(self, chosen: Mapping[Node, Step], source: int) -> dict[Node, Step]:
+    def _spread(self, chosen: Mapping[Node, Step], source: int) -> dict[Node, Step] | None:
         table, numbers = self.whole.table, self._numbers(chosen)
         needed = set(places_of(self.whole.start, 0))
         found: dict[Node, Step] = {}
@@ -73,9 +75,11 @@ class Fewer:
                 continue
             own = self.here(n, source)
             row = self._same(n, self.old(own), numbers[own]) if own in numbers else None
-            _, needs, step = row or min(ways, key=lambda row: row[0])
-            needed.update(places_of(needs, n + 1))
-            found[self.whole.order[n]] = step
+            row = row or min(ways, key=lambda row: row[0], default=None)
+            if row is None:
+                return None
+            needed.update(places_of(row[1], n + 1))
+            found[self.whole.order[n]] = row[2]
         return found
 
     def _numbers(self, chosen: Mapping[Node, Step]) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -87,6 +88,7 @@ def test_a_choice_for_a_few_blocks_is_one_for_all() -> None:
     for _ in range(20):
         chosen = {node: rng.choice(fewer.rows.table[n])[2] for n, node in enumerate(fewer.rows.order)}
         steps = fewer.spread(chosen)
+        assert steps is not None
         needed = [rows.order[n] for n in places_of(rows.start, 0)]
         seen = set(needed)
         while needed:
@@ -97,6 +99,18 @@ def test_a_choice_for_a_few_blocks_is_one_for_all() -> None:
         for n, node in enumerate(rows.order):
             if node in steps and n >= fewer.cut + fewer.gone:
                 assert steps[node].way is chosen[node].way
+
+
+def test_what_cannot_be_had_is_not_spread() -> None:
+    """Blocks differ in what is chosen, and between them a class is needed that has no way."""
+    part, rows = _part(24, 1)
+    fewer = fewer_blocks(rows, values_of(part))
+    assert fewer is not None
+    out = range(fewer.cut + 1, fewer.cut + fewer.gone)
+    missing = [rows.table[n][:0] if n in out else rows.table[n] for n in range(len(rows.table))]
+    keys = [fewer.keys[n][:0] if n in out else fewer.keys[n] for n in range(len(rows.table))]
+    broken = replace(fewer, whole=replace(rows, table=missing), keys=keys)
+    assert broken.spread({node: fewer.rows.table[n][0][2] for n, node in enumerate(fewer.rows.order)}) is None
 
 
 def test_rows_without_blocks_stay() -> None:
