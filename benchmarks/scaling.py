@@ -69,7 +69,7 @@ def run(family: str, nodes: int) -> dict[str, Any]:
     snapshot = search(task)
     assert snapshot is not None
     marks.append(time.perf_counter())
-    extracted = extract_program(encoded, snapshot, "onnx", 20.0)
+    extracted = extract_program(encoded, snapshot, "onnx")
     found, gap = extracted.program, extracted.gap
     assert found is not None
     marks.append(time.perf_counter())

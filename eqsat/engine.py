@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import ceil
 from types import ModuleType
 
 from eqsat.checking.guard import budget, differs, failed, unchecked
@@ -50,6 +51,7 @@ from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import is_reshape
+from eqsat.repeats.fewer import Fewer, with_fewer_blocks
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted, not_ours, told
 from eqsat.rulebook.packages import ONE, Given, asked_for
@@ -63,6 +65,8 @@ CHOOSING_SHARE = 0.4  # of the time that is left then
 LEFT = 2  # times what one choice took must be left for another: what there is has to be checked
 PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
 FORMULAS_SHARE = 0.1  # of the time, for operators that may be formulas
+FEWER_SHARE = 0.5  # of the time that is left, for the program with fewer blocks; writing and checking see all of them
+CHOOSING_FEWER = 0.8  # of the time that is left then
 SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
@@ -266,9 +270,46 @@ class _Setup:
     beyond: Beyond | None = None
     assumed: bool = False
     pad_values: tuple[float, ...] = ()
+    choosing: float = CHOOSING_SHARE
 
 
 def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
+    """The result of one search; of a program that repeats a block often, one that has fewer of them is searched."""
+    chain = [] if setup.assumed else with_fewer_blocks(setup.frozen.program, setup.frozen.nodes)
+    found = _of_fewer(chain, setup, limits) if chain else None
+    return found or _searched(setup, limits, initial)
+
+
+def _of_fewer(chain: Sequence[Fewer], setup: _Setup, limits: Limits) -> Result | None:
+    """The result of a search with fewer blocks, spread to all; None where there is none in a share of the time, or its
+    blocks have become different."""
+    own = replace(setup, choosing=CHOOSING_FEWER)
+    for fewer in chain:
+        own = replace(own, frozen=own.frozen.within(fewer.program, fewer.now), growth=own.growth * fewer.growth)
+    first = measure(own.frozen.program, setup.table)
+    try:
+        with clock.at_most(FEWER_SHARE * clock.left()):
+            found = _searched(own, limits, first)
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        return None
+    program, frozen, notes = found.program, found.frozen, list(found.notes)
+    more = found.final.bytes_moved - measure(program, setup.table).bytes_moved  # as the target spells it
+    for fewer in reversed(chain):
+        whole = fewer.spread(program, frozen)
+        if whole is None:
+            return None
+        (program, frozen), more, s = whole, ceil(more * fewer.times), fewer.stretch
+        notes.append(f"{s.copies} blocks of {s.period} nodes are as the equal ones before them")
+    before, final = (measure(x, setup.table) for x in (setup.frozen.program, program))
+    final = replace(final, bytes_moved=final.bytes_moved + more)
+    given = setup.frozen.program
+    return replace(
+        found, program=program, original=given, initial=before, final=final, gap=None, frozen=frozen, notes=notes
+    )
+
+
+def _searched(setup: _Setup, limits: Limits, initial: Measure) -> Result:
     program = setup.frozen.program
     encoded = encode(program, setup.laws, setup.rules, setup.frozen.nodes, setup.assumed, setup.pad_values)
     setup.frozen.further_forms(encoded, setup.target)
@@ -284,7 +325,6 @@ def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
     snapshot.progress.loaded = encoded.laws
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
-    seconds = min(EXACT_SECONDS, CHOOSING_SHARE * clock.left())
     tell("choosing the cheapest program")
 
     def beyond(made: Program) -> Mapping[int, int]:
@@ -292,7 +332,7 @@ def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
         asked = setup.beyond is not None and measure(made, setup.table).rank < initial.rank
         return setup.beyond(made) if asked and setup.beyond is not None else {}
 
-    found = extract_program(encoded, snapshot, setup.target, seconds, setup.table, setup.growth, beyond)
+    found = extract_program(encoded, snapshot, setup.target, setup.choosing, setup.table, setup.growth, beyond)
     chosen = program if found.program is None else found.program
     final = measure(chosen, setup.table)
     final = replace(final, bytes_moved=final.bytes_moved + found.beyond)
@@ -322,12 +362,13 @@ def extract_program(
     encoded: Encoded,
     snapshot: Snapshot,
     target: str,
-    seconds: float,
+    share: float = CHOOSING_SHARE,
     table: Table | None = None,
     growth: float = GROWTH,
     beyond: Beyond | None = None,
 ) -> Extracted:
-    """The cheapest program of a snapshot that is found in so many seconds, by bytes or by a table of prices.
+    """The cheapest program of a snapshot that is found in a share of the time that is left, by bytes or by a table of
+    prices.
 
     Where a node moves more than its choice was priced for, the choice costs that, and all are made again; a form that
     turns out to have no spelling is no choice.
@@ -340,7 +381,7 @@ def extract_program(
     dearer: dict[int | Reindex, int] = {}
     excluded: set[int] = set()
     own_prices = prices_of(encoded, target, table)
-    attempt, spare = 0, list[Extracted]()
+    attempt, spare, seconds = 0, list[Extracted](), min(EXACT_SECONDS, share * clock.left())
     while True:
         begun = time.monotonic()
         priced = _dearer(own_prices, dearer, BYTE if table is None else NODE)
@@ -348,7 +389,7 @@ def extract_program(
         takes, apart = slots.takes, slots.apart
         ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, takes, apart, excluded, time_for)
         table_of_ways = ways.table(snapshot.roots)
-        left = min(seconds, CHOOSING_SHARE * clock.left()) / (attempt + 1)
+        left = min(seconds, share * clock.left()) / (attempt + 1)
         found = cheapest(table_of_ways, snapshot.roots, left, WORK / (attempt + 1))
         if found is None:
             return Extracted(None, None)

@@ -14,6 +14,9 @@ from eqsat.checking.verdict import Checked, Difference, RegionCheck, Verdict, no
 ATTEMPTS = 24
 LEAST = 0.03
 """Seconds for the regions, however long it took to find them."""
+PATIENCE = 4.0
+"""After so many times the seconds the whole is run, before regions grow further: of many equal blocks, each may differ
+where it is cut, one after the other."""
 GRACE = 4.0
 """Seconds to find out whether a difference of a region is one of the whole."""
 
@@ -55,6 +58,7 @@ def drive(sides: Sides, seconds: float, attempts: int = ATTEMPTS) -> tuple[Check
     known: dict[Hashable, RegionRun] = {}
     dropped: set[int] = set()
     first: tuple[Region, RegionRun] | None = None
+    patient = True
     for _ in range(attempts):
         regions = planner.plan(dropped)
         found, failed = _attempt(sides, planner, regions, known, deadline)
@@ -68,6 +72,11 @@ def drive(sides: Sides, seconds: float, attempts: int = ATTEMPTS) -> tuple[Check
         if not more:
             break
         dropped |= more
+        if patient and now() - begun > PATIENCE * seconds:
+            patient = False
+            whole = _whole(sides, planner, first, begun)
+            if whole.regions[-1].verdict != "neither":
+                return whole, planner
     assert first is not None
     return _whole(sides, planner, first, begun), planner
 

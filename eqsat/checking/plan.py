@@ -10,7 +10,7 @@ region grows, in the end up to the inputs of the program.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eqsat.checking.graph import Graph
@@ -240,16 +240,23 @@ class Planner:
         return regions
 
     def _cone(
-        self, side: int, roots: Iterable[int], through: frozenset[int], own: bool = False
+        self, side: int, roots: Iterable[int], through: Collection[int], own: bool = False
     ) -> tuple[set[int], set[int]]:
         """The vertices from some values down to shared classes, and the values of these; `own` roots are no end."""
-        graph, classes, others = (self.before, self.after)[side], self.classes[side], self.members[1 - side]
+        graph, stack = (self.before, self.after)[side], list(roots)
         inside: set[int] = set()
         frontier: set[int] = set()
-        stack = list(roots)
         if own:
             inside.update(graph.maker[v] for v in stack)
             stack = [x for v in stack for x in graph.at(v).operands]
+        self._walk(side, stack, through, inside, frontier)
+        return inside, frontier
+
+    def _walk(
+        self, side: int, stack: list[int], through: Collection[int], inside: set[int], frontier: set[int]
+    ) -> None:
+        """Adds to a cone what is below some values."""
+        graph, classes, others = (self.before, self.after)[side], self.classes[side], self.members[1 - side]
         while stack:
             value = stack.pop()
             c = classes[value]
@@ -260,20 +267,23 @@ class Planner:
             elif graph.maker[value] not in inside:
                 inside.add(graph.maker[value])
                 stack.extend(graph.at(value).operands)
-        return inside, frontier
 
     def _through(self, claim: _Claim) -> frozenset[int]:
         """Shared classes to walk through, where one side stops at what the other side computes from another class."""
-        through: frozenset[int] = frozenset()
+        through: set[int] = set()
+        cones = [self._cone(k, [claim.pair[k]], through, claim.own) for k in (0, 1)]
         while True:
-            left, right = (
-                {self.classes[k][v] for v in self._cone(k, [claim.pair[k]], through, claim.own)[1]} for k in (0, 1)
-            )
+            left, right = ({self.classes[k][v] for v in cones[k][1]} for k in (0, 1))
             more = self._computed(left - right, right - left) | self._computed(right - left, left - right)
             if not more:
-                return through
+                return frozenset(through)
             # The last one only: without it, another may no longer be in the way.
-            through |= {max(more, key=lambda c: self.before.maker[self.members[0][c]])}
+            last = max(more, key=lambda c: self.before.maker[self.members[0][c]])
+            through.add(last)
+            for k, (inside, frontier) in enumerate(cones):
+                opened = [v for v in frontier if self.classes[k][v] == last]
+                frontier.difference_update(opened)
+                self._walk(k, opened, through, inside, frontier)
 
     def _computed(self, classes: set[int], of: set[int]) -> frozenset[int]:
         """The classes that are computed from one of some others."""

@@ -14,7 +14,7 @@ from eqsat.ir.flat.size_terms import as_extent, as_size, shape_size
 from eqsat.ir.flat.sizes import Size, at_most, div, mul, product
 from eqsat.ir.flat.table import Map, TableMap, narrowed, surroundings
 from eqsat.ir.flat.term_map import TermMap
-from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View, constant
+from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View
 from eqsat.ir.tensors.views import broadcast_to, flatten, reshape, unflatten, view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, same_dim, same_shape, static_shape
@@ -32,7 +32,7 @@ def reshaped(x: Tensor, shape: Shape) -> Tensor:
         return x
     numbers = static_shape(shape)
     if isinstance(node, Constant) and numbers is not None:
-        return constant(node.array.reshape(numbers), name=node.name)
+        return Tensor(node.moved(lambda array: array.reshape(numbers)))
     if isinstance(node, View) and not node.source.shape and node.fill is None:  # one value, of as many cells
         return broadcast_to(node.source, shape)
     return reshape(x, shape)
@@ -126,8 +126,8 @@ def _fused(x: Tensor, inner: Tensor) -> Tensor:
 
 
 def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
-    values = m.gather(node.array.reshape(-1), 0 if fill is None else t.const_value(fill))
-    made = constant(values, name=node.name)
+    padding = 0 if fill is None else t.const_value(fill)
+    made = Tensor(node.moved(lambda array: m.gather(array.reshape(-1), padding)))
     return made if wanted is None else reshaped(made, wanted)
 
 

@@ -43,6 +43,11 @@ class Freezing:
         choices = {now[n]: moves for n, moves in self.choices.items()}
         return Freezing(program, frozenset(now.values()), choices, self.notes)
 
+    def within(self, program: Program, now: Mapping[int, int]) -> Freezing:
+        """The same in a program that has some of the nodes, by their serials there."""
+        choices = {now[n]: moves for n, moves in self.choices.items() if n in now}
+        return Freezing(program, frozenset(now[n] for n in self.nodes if n in now), choices, self.notes)
+
     def further_forms(self, encoded: Encoded, target: str) -> None:
         """Tell what loaded this program of the further forms of its operators."""
         for form, written in list(encoded.written.items()):

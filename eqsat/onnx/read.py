@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import (
@@ -73,6 +73,16 @@ class OnnxProgram(Program):
     def named_nodes(self) -> Mapping[str, Sequence[Sequence[Node]]]:
         """Nodes by the names that the model has for its nodes, for operators and for values."""
         return self.envelope.named
+
+    def with_some(self, outputs: Iterable[str]) -> OnnxProgram:
+        """The program with some of its outputs."""
+        kept = {name: self.outputs[name] for name in outputs}
+        shell = ModelProto()
+        shell.CopyFrom(self.envelope.shell)
+        ends = [x for x in shell.graph.output if x.name in kept]
+        del shell.graph.output[:]
+        shell.graph.output.extend(ends)
+        return OnnxProgram(self.inputs, kept, self.name, replace(self.envelope, shell=shell))
 
 
 def read(model: ModelProto, fold_inputs: bool = False) -> OnnxProgram:

@@ -43,9 +43,11 @@ class Spelling:
         for known, spelled in self._known:
             if known is program:
                 return spelled
-        model, owners = write_with_owners(program, self.like, self.domains, self.table)
+        some = program.outputs.keys() < self.like.outputs.keys()
+        like = self.like.with_some(program.outputs) if some else self.like
+        model, owners = write_with_owners(program, like, self.domains, self.table)
         try:
-            found = Spelled(model, *read_with_types(model, like=self.like), owners)
+            found = Spelled(model, *read_with_types(model, like=like), owners)
         except FrontendError as error:
             raise CheckFailure("the written model", str(error)) from error
         self._known.append((program, found))

@@ -38,20 +38,20 @@ def tied_axes(attrs: Mapping[str, Any], rank: int) -> tuple[str, tuple[int, ...]
     return "", ()
 
 
-def _meaning(node: Opaque) -> str:
+def meaning(node: Opaque) -> str:
     """What tells operators of one name apart: attributes, arrays by their bits, and a caller's own implementation."""
-    return _exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if node.own_impl else "")
+    return exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if node.own_impl else "")
 
 
-def _exact(value: Any) -> str:
+def exact(value: Any) -> str:
     """A text that differs where values differ; numpy elides and rounds long arrays."""
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(cast(Any, value))
         return f"{array.dtype}{array.shape}{blake2b(array.tobytes(), digest_size=16).hexdigest()}"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{k!r}:{_exact(v)}" for k, v in cast("Mapping[Any, Any]", value).items()) + "}"
+        return "{" + ",".join(f"{k!r}:{exact(v)}" for k, v in cast("Mapping[Any, Any]", value).items()) + "}"
     if isinstance(value, (tuple, list)):
-        return "(" + ",".join(_exact(v) for v in cast("Sequence[Any]", value)) + ")"
+        return "(" + ",".join(exact(v) for v in cast("Sequence[Any]", value)) + ")"
     return f"term {value.digest.hex()}" if isinstance(value, Term) else repr(value)
 
 
@@ -77,7 +77,7 @@ def of_opaque(node: Opaque) -> OpBuilder:
     windows, turns = _turns(node)
     turns = tuple(turn for turn in turns if _is_apart(turn, dims))
     kind = OpaqueKind(
-        node.op, _meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands), dims,
+        node.op, meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands), dims,
         0 if node.pure else node.serial, windows if turns else (), turns,
     )  # fmt: skip
     sizes: dict[Name, Size] = {}
@@ -97,7 +97,7 @@ def bundles_of(node: Opaque) -> OpBuilder:
     if not node.pure:
         return of_opaque(node)
     types = tuple((x.shape, x.dtype) for x in node.operands)
-    key = node.op, _meaning(node), node.signature, types, node.outputs, _turns(node)
+    key = node.op, meaning(node), node.signature, types, node.outputs, _turns(node)
     return remembered(key, lambda: of_opaque(node))
 
 

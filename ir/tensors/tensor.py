@@ -29,6 +29,7 @@ from eqsat.ir.terms.walk import postorder, renumber_loads
 
 COMBINERS = ("sum", "prod", "max", "min")
 _serials = itertools.count(1)
+Move = Callable[[NDArray], NDArray]
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,22 @@ class Input(Node):
 
 
 class Constant(Node):
-    """A literal array."""
+    """A literal array. `origin`: another constant whose elements it has, and what moves them, where that is known."""
 
-    __slots__ = ("array", "name")
+    __slots__ = ("array", "name", "origin")
 
-    def __init__(self, array: NDArray, name: str = "") -> None:
+    def __init__(self, array: NDArray, name: str = "", origin: tuple[Constant, Move] | None = None) -> None:
         dtype = data_dtype(array.dtype)
         own: NDArray = np.array(array, dtype=dtype, order="C", copy=True if array.flags.writeable else None)
         own.flags.writeable = False
         super().__init__((), ((tuple(int(d) for d in own.shape), dtype),))
         self.array = own
         self.name = name
+        self.origin = origin
+
+    def moved(self, move: Move) -> Constant:
+        """The constant that a move makes of this one."""
+        return Constant(move(self.array), self.name, (self, move))
 
 
 class View(Node):

@@ -94,7 +94,7 @@ def test_programs_can_be_built_before_the_first_iteration(program: eq.Program) -
     encoded = encode(program)
     seen: list[Snapshot] = []
     search(task_of(encoded, "onnx", Limits(seconds=20)), seen.append)
-    found = extract_program(encoded, seen[0], "onnx", 5.0).program
+    found = extract_program(encoded, seen[0], "onnx").program
     assert found is not None and seen[0].progress.iterations == 0
     # A selection that is one view of its source may move some bytes more as that.
     merged = any(isinstance(n, Compute) and is_selection_node(n) for n in program.nodes())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-def some_of(seeds: Sequence[int], always: int) -> list[Any]:
+def some_of(seeds: Sequence[Any], always: int) -> list[Any]:
     """Parameters of a test: the first ones always, the rest under the marker `slow`.
 
     >>> [p if isinstance(p, int) else p.marks[0].name for p in some_of(range(3), 2)]

@@ -22,8 +22,10 @@ from random_models import models_with_a_fault, random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
 from eqsat import nets  # noqa: E402
+from eqsat.checking import drive  # noqa: E402
 from eqsat.checking.fold import folded  # noqa: E402
 from eqsat.checking.models import check_models  # noqa: E402
+from eqsat.checking.plan import Planner  # noqa: E402
 from eqsat.checking.verdict import CheckFailure  # noqa: E402
 from eqsat.cli import main, optimize_job  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
@@ -532,6 +534,40 @@ def test_constants_made_of_others_are_what_they_are(monkeypatch: pytest.MonkeyPa
         one = [N("MatMul", ["w", "t"], ["d"]), N("MatMul", ["c", "d"], ["y"])]
         after = model([*first, *one], ends[0], ends[1], {**constants, "t": turned})
         assert (check_models(before, after).difference is not None) == wrong
+
+
+def _blocks(absolute: bool, factor: float = 1.0) -> ModelProto:
+    """Many blocks, of each of which a region knows not that what it reads is not negative."""
+    nodes, weights = [N("Relu", ["x"], ["y0"])], dict[str, Any]()
+    for n in range(12):
+        weights[f"w{n}"] = np.linspace(0.5, 1.5 * factor if n == 7 else 1.5, 64, dtype="float32")
+        nodes.append(N("Mul", [f"y{n}", f"w{n}"], [f"m{n}"]))
+        nodes += [N("Abs", [f"m{n}"], [f"a{n}"]), N("Sqrt", [f"a{n}"], [f"y{n + 1}"])] if absolute else [
+            N("Sqrt", [f"m{n}"], [f"y{n + 1}"])
+        ]  # fmt: skip
+    return model(nodes, [("x", F, [4, 64])], [("y12", F, [4, 64])], weights)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+def test_many_regions_that_differ_are_not_looked_at_one_by_one(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while all is run from the inputs on; with the same answer."""
+    attempts: list[object] = []
+    widened = Planner.widened
+
+    def counted(planner: Planner, failed: Any) -> Any:
+        attempts.append(failed)
+        return widened(planner, failed)
+
+    monkeypatch.setattr(Planner, "widened", counted)
+    counts: list[int] = []
+    for patience in (1e9, 0.0):
+        monkeypatch.setattr(drive, "PATIENCE", patience)
+        attempts.clear()
+        found = check_models(_blocks(True), _blocks(False, factor))
+        assert (found.difference is not None) == (factor != 1)
+        assert factor != 1 or {region.verdict for region in found.regions} <= {"proved", "run"}
+        counts.append(len(attempts))
+    assert counts[1] < counts[0]
 
 
 def test_a_runtime_that_warns_of_empty_axes_is_not_heard() -> None:
