@@ -15,7 +15,7 @@ from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
 from eqsat.models.package import element_type, run_model
 from eqsat.onnx.call import Type
-from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.graphs import subgraphs
 
 GRAPH, INPUTS, OUTPUTS, OPSETS, FUNCTIONS, IR_VERSION = (
     "onnx.graph",

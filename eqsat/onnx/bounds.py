@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from onnx import FunctionProto, ModelProto, helper, numpy_helper
 
 from eqsat.ir.errors import FrontendError
-from eqsat.onnx.nested import nested_nodes
+from eqsat.onnx.graphs import nested_nodes
 
 MOST_NODES = 1_000_000
 """Nodes that a model may have once its functions are unfolded; shape inference visits each of them."""

@@ -24,7 +24,7 @@ from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import MOST_SECONDS
 from eqsat.models.guarded_runs import run_apart
 from eqsat.models.package import dtype_name, element_type, run_session, session
-from eqsat.onnx.nested import nested_nodes, subgraphs
+from eqsat.onnx.graphs import nested_nodes, subgraphs
 from eqsat.onnx.read import ModelValues, value_types
 from eqsat.workers.call import UNLIMITED
 

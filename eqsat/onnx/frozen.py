@@ -13,8 +13,8 @@ from eqsat.checking.verdict import CheckFailure
 from eqsat.freezing.names import Freeze, called_nodes, frozen_items
 from eqsat.freezing.relay import freezing
 from eqsat.ir.tensors.tensor import Compute, Opaque, Tensor
+from eqsat.onnx.graphs import nested_nodes, subgraphs
 from eqsat.onnx.names import read_as, with_names
-from eqsat.onnx.nested import nested_nodes, subgraphs
 from eqsat.onnx.ops.table import PREFIX
 from eqsat.onnx.read import ModelValues, OnnxProgram
 from eqsat.onnx.spelling import Spelled, Spelling

@@ -15,7 +15,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.models.guarded import infer_shapes, shaped
 from eqsat.models.package import dtype_name, element_type
 from eqsat.onnx.bounds import check_functions, follows_large_values
-from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.graphs import subgraphs
 from eqsat.onnx.slice import settle
 from eqsat.onnx.trust import attending, miscounted, prepare, unfit, window_axes
 

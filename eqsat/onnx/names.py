@@ -11,7 +11,7 @@ from eqsat.checking.model_graph import shown_names
 from eqsat.checking.model_names import Names
 from eqsat.checking.verdict import Checked
 from eqsat.ir.terms.text import fresh_name
-from eqsat.onnx.nested import nested_nodes, subgraphs
+from eqsat.onnx.graphs import nested_nodes, subgraphs
 from eqsat.onnx.read import ModelValues, OnnxProgram
 from eqsat.onnx.write import renamed
 

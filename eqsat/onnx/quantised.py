@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 from eqsat.checking.model_graph import MOVES
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.terms.text import fresh_name
-from eqsat.onnx.nested import nested_nodes, subgraphs
+from eqsat.onnx.graphs import nested_nodes, subgraphs
 
 KEPT = "operators on quantised numbers keep their layouts: in others, some would be computed in floats"
 ENDS = ("DequantizeLinear", "QuantizeLinear")

@@ -30,6 +30,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.models.package import dtype_name
 from eqsat.onnx.barrier import BarrierImpl, barrier_attrs, is_pure
 from eqsat.onnx.call import Call, Declined, Type, attribute_value, parameter, schema
+from eqsat.onnx.graphs import without_data
 from eqsat.onnx.infer import Types, infer
 from eqsat.onnx.islands import islands, node_inputs
 from eqsat.onnx.ops.custom import SEPARATOR, told
@@ -431,7 +432,7 @@ class _Reader:
 
     def envelope(self) -> Envelope:
         shell = ModelProto()
-        shell.CopyFrom(_without_data(self.model))
+        shell.CopyFrom(without_data(self.model))
         kept = set(self.inputs)
         inputs = [x for x in shell.graph.input if x.name in kept]
         del shell.graph.input[:]
@@ -480,22 +481,3 @@ def _casts_integers(node: Node) -> bool:
     """Whether a node makes other numbers of whole ones, which everything rounds alike."""
     cast = node.body if isinstance(node, Compute) and node.combiner is None else None
     return cast is not None and cast.op == "cast" and cast.args[0].op == "load" and node.operands[0].dtype[0] in "iu"
-
-
-def _without_data(model: ModelProto) -> ModelProto:
-    """A copy of a model without nodes, constants and intermediate types."""
-    copy = ModelProto()
-    for entry, value in model.ListFields():
-        if entry.name == "graph":
-            continue
-        if isinstance(value, (int, float, str, bytes)):
-            setattr(copy, entry.name, value)
-        else:
-            getattr(copy, entry.name).MergeFrom(value)
-    graph = model.graph
-    copy.graph.name, copy.graph.doc_string = graph.name, graph.doc_string
-    copy.graph.input.extend(graph.input)
-    copy.graph.output.extend(graph.output)
-    copy.graph.quantization_annotation.extend(graph.quantization_annotation)
-    copy.graph.metadata_props.extend(graph.metadata_props)
-    return copy

@@ -11,7 +11,7 @@ from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
 
 from eqsat.ir.terms.text import fresh_name
 from eqsat.onnx.call import Call, accepts, schema, to_node
-from eqsat.onnx.nested import nested_nodes, subgraphs
+from eqsat.onnx.graphs import nested_nodes, subgraphs
 from eqsat.onnx.writer import Cut, Writer
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from eqsat.onnx.call import schema
-from eqsat.onnx.nested import nested_nodes
+from eqsat.onnx.graphs import nested_nodes
 
 DOMAIN, OPENED, OPEN, AXES = "eqsat.inferred", "Opened", "eqsat.inferred/open", "eqsat.inferred/axes"
 STANDARD = ("", "ai.onnx")

@@ -25,8 +25,8 @@ from eqsat.onnx.call import Call, Declined, schema, symbolic
 from eqsat.onnx.emit import costs_less_in_steps, spell_compute, spell_sizes, spell_view, takes_steps
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
+from eqsat.onnx.graphs import subgraphs
 from eqsat.onnx.kernels import means_the_formula
-from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.custom import SEPARATOR, is_custom
 from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call
 from eqsat.onnx.read import OnnxProgram

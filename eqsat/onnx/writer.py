@@ -19,8 +19,8 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 from eqsat.onnx.barrier import GRAPH, OPSETS, unpack
 from eqsat.onnx.call import Call, accepts, schema, to_node
+from eqsat.onnx.graphs import subgraphs
 from eqsat.onnx.kernels import runs
-from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.custom import SEPARATOR, custom_node, is_custom
 from eqsat.onnx.ops.table import OPSET, PREFIX, domain_of
 from eqsat.onnx.read import Envelope, OnnxProgram

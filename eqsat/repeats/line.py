@@ -24,13 +24,14 @@ Place = tuple[int, int]
 
 class Line:
     """The nodes of a program, operands first, each with what it is (`signs`: equal for nodes that do the same to other
-    operands) and the tensors that it reads; equal constants are one node, unless they were made of different ones.
+    operands, outputs apart) and the tensors that it reads; equal constants are one node, unless they were made of
+    different ones.
 
     >>> from eqsat.ir.tensors.tensor import input
     >>> x = input("x", (2,), "float32")
-    >>> line = Line(Program([x], {"y": x.relu().relu()}))
+    >>> line = Line(Program([x], {"y": x.relu().relu().tanh()}))
     >>> line.operands, line.signs[1] == line.signs[2]
-    ([(), ((0, 0),), ((1, 0),)], True)
+    ([(), ((0, 0),), ((1, 0),), ((2, 0),)], True)
     """
 
     def __init__(self, program: Program, frozen: Collection[int] = ()) -> None:

@@ -1,11 +1,16 @@
-"""What a body, a gather or a predicate may contain: checked once, where a node of a program is made."""
+"""What a body, a gather or a predicate may contain: checked once, where a node of a program is made; what no program
+is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import cast
 
-from eqsat.ir.dtypes import INDEX
+import numpy as np
+
+from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.terms.shape import Shape, format_shape, same_dim
 from eqsat.ir.terms.tables import Table
@@ -70,3 +75,18 @@ def _check_load(what: str, node: Term, operands: Sequence[OperandType]) -> None:
         raise ShapeError(what, f"{node} has {len(node.args)} indices, operand {source} has shape {format_shape(shape)}")
     if node.dtype != dtype:
         raise TypeMismatch(what, f"{node} is {node.dtype}, operand {source} is {dtype}")
+
+
+def no_program(given: object) -> TypeMismatch:
+    """What to say of anything else that is taken for a program."""
+    if isinstance(given, (str, os.PathLike)):
+        fix = "eq.onnx.optimize(path) optimises a model, eq.onnx.load(path) reads its program"
+        return TypeMismatch(f"{os.fspath(given)!r}", "is a path, not a program or a tensor", fix)
+    if isinstance(given, np.ndarray):
+        array = cast("NDArray", given)
+        what = f"an array {array.dtype}{array.shape}"
+        return TypeMismatch(what, "is not a program or a tensor", "eq.input(name, shape, dtype), or eq.constant(array)")
+    if type(given).__name__ == "ModelProto":
+        return TypeMismatch("a ModelProto", "is not a program or a tensor", "eq.onnx.optimize(model) takes models")
+    text = repr(given)
+    return TypeMismatch(text if len(text) < 80 else f"a {type(given).__name__}", "is not a program or a tensor")

@@ -6,7 +6,6 @@ A View is a change of index, a Compute is a formula over indices; every other op
 from __future__ import annotations
 
 import itertools
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
 from eqsat.ir.tensors.hole_cells import reads_a_hole
-from eqsat.ir.tensors.node_checks import check_index_terms, check_once
+from eqsat.ir.tensors.node_checks import check_index_terms, check_once, no_program
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor_methods import TensorMethods
 from eqsat.ir.terms import term as t
@@ -479,24 +478,9 @@ def as_program(program: Program | Tensor | Term) -> Program:
     if isinstance(program, Term):
         program = tensor_of(program, "program")
     if not isinstance(program, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _no_program(program)
+        raise no_program(program)
     inputs = [Tensor(n) for n in node_order([program]) if isinstance(n, Input)]
     return Program(inputs, {"out": program})
-
-
-def _no_program(given: object) -> TypeMismatch:
-    """What to say of anything else that is taken for a program."""
-    if isinstance(given, (str, os.PathLike)):
-        fix = "eq.onnx.optimize(path) optimises a model, eq.onnx.load(path) reads its program"
-        return TypeMismatch(f"{os.fspath(given)!r}", "is a path, not a program or a tensor", fix)
-    if isinstance(given, np.ndarray):
-        array = cast("NDArray", given)
-        what = f"an array {array.dtype}{array.shape}"
-        return TypeMismatch(what, "is not a program or a tensor", "eq.input(name, shape, dtype), or eq.constant(array)")
-    if type(given).__name__ == "ModelProto":
-        return TypeMismatch("a ModelProto", "is not a program or a tensor", "eq.onnx.optimize(model) takes models")
-    text = repr(given)
-    return TypeMismatch(text if len(text) < 80 else f"a {type(given).__name__}", "is not a program or a tensor")
 
 
 def input(name: str, shape: Any, dtype: Any, parameter: bool = False) -> Tensor:

@@ -18,8 +18,8 @@ from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import check_model, infer_shapes
 from eqsat.onnx.barrier import uses_function
 from eqsat.onnx.bytes import INPUT_AND_OUTPUT, JOINS, TWICE_OUTPUT
+from eqsat.onnx.graphs import subgraphs
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
-from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.parts.defaults import value_type
 from eqsat.onnx.parts.own import Parts
 from eqsat.onnx.read import ModelValues

@@ -23,8 +23,8 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import check_model
+from eqsat.onnx.graphs import nested_nodes
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
-from eqsat.onnx.nested import nested_nodes
 from eqsat.onnx.parts.bodies import body_name, model_of, names_in, put_back
 from eqsat.onnx.parts.own import Parts
 from eqsat.onnx.read import read_with_types

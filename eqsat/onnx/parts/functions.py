@@ -12,8 +12,8 @@ from eqsat.freezing.names import Freeze, frozen_items
 from eqsat.ir.errors import FrontendError
 from eqsat.models.guarded import inline_functions
 from eqsat.onnx.barrier import KNOWN_DOMAINS
+from eqsat.onnx.graphs import nested_nodes
 from eqsat.onnx.infer import copy_field
-from eqsat.onnx.nested import nested_nodes
 from eqsat.onnx.ops.table import PREFIX
 from eqsat.onnx.read import ModelValues, OnnxProgram, read_with_types
 

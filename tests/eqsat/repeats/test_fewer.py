@@ -200,26 +200,80 @@ def test_what_moves_a_constant_moves_those_of_all_blocks() -> None:
     assert fewer.spread(_other(fewer.program, in_turns)) is None
 
 
+def _pairs(x: Tensor, weights: list[tuple[Tensor, Tensor]], turned: bool = False) -> Program:
+    """Blocks that add a constant, as it is or turned, and multiply with another one."""
+    y = x
+    for a, b in weights:
+        node = a.node
+        assert isinstance(node, Constant)
+        y = (y.T + Tensor(node.moved(np.transpose))).T if turned else y + a
+        y = (y.relu() * b).tanh()
+    return Program([x], {"y": y})
+
+
 def test_constants_that_only_look_equal_are_told_apart() -> None:
     """One that is moved to the bits of another stays its own: in other blocks they differ."""
-    first = np.arange(64, dtype="float32").reshape(8, 8)
     rng = np.random.default_rng(0)
-    x = y = input("x", (8, 8), "float32")
+    weights: list[tuple[Tensor, Tensor]] = []
     for n in range(80):
-        a = first + n if n < 9 or n > 60 else rng.standard_normal((8, 8)).astype("float32")
-        b = a.T if n < 9 or n > 60 else rng.standard_normal((8, 8)).astype("float32")
-        y = ((y + constant(a)).relu() * constant(b)).tanh()
-    program = Program([x], {"y": y})
+        a, b = (rng.standard_normal((8, 8)).astype("float32") for _ in range(2))
+        weights.append((constant(a), constant(a.T.copy() if n < 20 or n > 60 else b)))
+    program = _pairs(input("x", (8, 8), "float32"), weights)
     fewer = _fewer(program)
-    weights = [c for c in fewer.program.nodes() if isinstance(c, Constant)]
-    there = {c.array.tobytes() for c in weights}
-
-    def change(c: Constant) -> Constant:
-        return c.moved(np.transpose).moved(np.transpose) if c.array.T.tobytes() in there else c
-
-    whole = fewer.spread(_other(fewer.program, change))
+    there = {node.serial: Tensor(node) for node in fewer.program.nodes()}
+    kept = [
+        tuple(there[fewer.now[x.node.serial]] for x in pair) for pair in weights if pair[0].node.serial in fewer.now
+    ]
+    assert 3 < len(kept) < 40
+    whole = fewer.spread(_pairs(fewer.program.inputs[0], [(a, b) for a, b in kept], turned=True))
     assert whole is not None
     _same(program, whole[0], exact=True)
+
+
+SKIPS: dict[str, Callable[[int], int]] = {
+    "alike": lambda n: n,
+    "backwards": lambda n: 89 - n,
+    "behind": lambda n: max(0, n - 2),
+    "ahead": lambda n: min(89, n + 3),
+}
+
+
+def _in_two(skips: Callable[[int], int] | None, longer: bool) -> Program:
+    """Blocks of one kind, and behind them blocks of another; each of these may read one of the first."""
+    rng, x = np.random.default_rng(0), input("x", (8, 8), "float32")
+    y, made = x, list[Tensor]()
+    for _ in range(90):
+        y = (y.T + constant(rng.standard_normal((8, 8)).astype("float32"))).T.tanh().relu()
+        made.append(y)
+    for n in range(90):
+        skipped = y if skips is None else made[skips(n)]
+        y = (skipped * y).tanh() + constant(rng.standard_normal((8, 8)).astype("float32"))
+        y = y.relu().exp().tanh() if longer else y.relu()
+    return Program([x], {"y": y})
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_two_kinds_of_blocks(longer: bool) -> None:
+    program = _in_two(None, longer)
+    chain = with_fewer_blocks(program)
+    assert len(chain) == 2
+    found = chain[-1].program
+    for fewer in reversed(chain):
+        whole = fewer.spread(found)
+        assert whole is not None
+        found = whole[0]
+    _same(program, found, exact=True)
+
+
+@pytest.mark.parametrize("longer", [False, True])
+@pytest.mark.parametrize("skips", ["alike", "backwards", "behind", "ahead"])
+def test_blocks_that_read_other_blocks(skips: str, longer: bool) -> None:
+    """One each, in their order or from the last to the first: what is left out would be missed."""
+    program = _in_two(SKIPS[skips], longer)
+    fewer = fewer_blocks(program)
+    whole = None if fewer is None else fewer.spread(fewer.program)
+    if whole is not None:
+        _same(program, whole[0], exact=True)
 
 
 def test_frozen_nodes_are_frozen_in_all_blocks() -> None:

@@ -26,8 +26,8 @@ from eqsat.engine import Limits  # noqa: E402
 from eqsat.ir.errors import EqsatError  # noqa: E402
 from eqsat.models.guarded import check_model  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
+from eqsat.onnx.graphs import nested_nodes  # noqa: E402
 from eqsat.onnx.infer import captured  # noqa: E402
-from eqsat.onnx.nested import nested_nodes  # noqa: E402
 from eqsat.onnx.parts import borders  # noqa: E402
 
 pytestmark = pytest.mark.onnx
