@@ -19,9 +19,11 @@ class InterleavePrinter(SchedulePrinter[Interleave]):
         names = {n: text.name("i") for n in schedule.order}
         extent, block = move.extents[schedule.long], schedule.block
         tiles, within = dict(schedule.tiles), {n: text.name("i") for n, _ in schedule.tiles}
-        levels = [Level(within[n], move.extents[n] // steps, n == schedule.own) for n, steps in schedule.tiles]
-        levels += [
-            Level(names[n], tiles.get(n, move.extents[n]), n == schedule.own and n not in tiles) for n in schedule.order
+        levels = [
+            Level(within[n], move.extents[n] // tiles[n], n == schedule.own)
+            if outside
+            else Level(names[n], tiles.get(n, move.extents[n]), n == schedule.own and n not in tiles)
+            for n, outside in schedule.loops
         ]
         blocks = -(-extent // block)
         levels.append(Level("block", blocks))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from eqsat.backends.lowering.moves import Move
+from eqsat.backends.cache_sets import WAYS, rows_per_set
+from eqsat.backends.lowering.moves import Access, Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, exceeds_cache
 from eqsat.backends.schedules.schedule import Interleave, RegisterShuffle
@@ -71,7 +72,7 @@ def choose_interleave(move: Move, machine: Machine, threads: int, i: int, j: int
         nontemporal = apart = False
     many = size == 1 and count % 2 == 1 and (count >= WIDE_ROWS or 2 * move.points > machine.second)
     wide = in_registers and many and block >= LINE and machine.vector >= LINE
-    tiles = tiles_of(move, long, small, others) if in_registers and small == i else ()
+    tiles = tiles_of(move, machine, long, small, others) if in_registers and small == i else ()
     return Interleave(
         long, small, block, in_registers, wide, tiles, apart,
         order=tuple(others), nontemporal=nontemporal, threads=threads,
@@ -98,20 +99,32 @@ def whole_lines(strides: Sequence[int], size: int, *inside: int) -> bool:
     return all(step * size % LINE == 0 for k, step in enumerate(strides) if k not in inside)
 
 
-def tiles_of(move: Move, long: int, small: int, others: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def tiles_of(move: Move, machine: Machine, long: int, small: int, others: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Where rows of the source are parts of a line: tiles of a line of the source and of some lines of the result.
 
-    The loop over what follows a row in the source is another than that over what follows in the result.
+    The loop over what follows a row in the source is another than that over what follows in the result. None where the
+    first cache holds the lines of the one until it is at the next step of the other.
     """
     size, row = move.out.size, move.extents[long]
     beside = next((k for k in others if move.operands[0].strides[k] == row), None)
     below = next((k for k in others if move.out.strides[k] == row * move.extents[small]), None)
     if beside is None or below is None or beside == below or row * size >= LINE:
         return ()
+    outer = min(beside, below, key=others.index)
+    between = [*others[others.index(outer) + 1 :], *([small] if outer == beside else [])]
+    if lines_stay(move.operands[0] if outer == beside else move.out, between, move, machine):
+        return ()
     wide = divisor(move.extents[beside], LINE // (row * size))
     high = divisor(move.extents[below], TILE_LINES * LINE // (row * move.extents[small] * size))
     tiles = tuple((k, steps) for k, steps in ((below, high), (beside, wide)) if steps < move.extents[k])
     return tiles if min(wide, high) > 1 else ()
+
+
+def lines_stay(access: Access, loops: Sequence[int], move: Move, machine: Machine) -> bool:
+    """Whether half of the first cache holds a line for each step of some loops over memory."""
+    lines = prod(move.extents[k] for k in loops)
+    meeting = prod(rows_per_set(abs(access.strides[k]) * access.size, move.extents[k]) for k in loops)
+    return 2 * lines * LINE <= machine.first and meeting <= WAYS
 
 
 def divisor(extent: int, most: int) -> int:

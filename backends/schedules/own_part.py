@@ -37,8 +37,8 @@ def with_own_part(schedule: Schedule, move: Move) -> Schedule:
         return schedule
     counts = steps(schedule, move)
     n = carrier(schedule, outermost)
-    tiles = [m for m, _ in schedule.tiles] if isinstance(schedule, Interleave) else []
-    running = [m for m in (*tiles, *schedule.order) if counts.get(m, 1) > 1]
+    order = [m for m, _ in schedule.loops] if isinstance(schedule, Interleave) else schedule.order
+    running = [m for m in order if counts.get(m, 1) > 1]
     if n not in running or n == running[0]:
         return schedule
     even = counts[n] % schedule.threads == 0 or counts[n] >= EVEN * schedule.threads

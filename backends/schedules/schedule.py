@@ -218,6 +218,19 @@ class Interleave(Schedule):
     tiles: tuple[tuple[int, int], ...] = ()
     apart: bool = False
 
+    @property
+    def loops(self) -> list[tuple[int, bool]]:
+        """The loops, outermost first, and whether each goes from tile to tile: such stand before all that go through
+        one.
+
+        >>> Interleave(2, 3, 16, tiles=((1, 4),), order=(0, 1)).loops
+        [(0, False), (1, True), (1, False)]
+        """
+        tiled = [n for n, _ in self.tiles]
+        first = min((self.order.index(n) for n in tiled), default=0)
+        before, after = self.order[:first], self.order[first:]
+        return [*((n, False) for n in before), *((n, True) for n in tiled), *((n, False) for n in after)]
+
 
 @dataclass(frozen=True)
 class PointwiseTiles(Schedule):
