@@ -31,6 +31,9 @@ class Machine:
     in a line: few, so that the parts of a line follow each other soon, or many, so that rows of the source are read on.
     shuffled: bytes of the vectors in which blocks are transposed, at most: fewer where wide ones are done in halves.
     past: bytes from which on each result is written past the caches; of smaller ones, those for which `last` says so.
+    lines: of a row of a large transposed result of short elements, so many are written one after the other: one, or as
+    many as divide it well. run: bytes that are read one after the other of each of many rows, whose parts lie apart in
+    the result: long ones for processors that read on well, short ones for those that jump well.
     """
 
     vector: int = 32
@@ -40,6 +43,8 @@ class Machine:
     strip: int = 32
     past: int = 2 << 30
     shuffled: int = 64
+    lines: int = 2
+    run: int = 512
 
     @property
     def narrow(self) -> bool:
@@ -54,14 +59,17 @@ MACHINES: Mapping[str, Machine] = {
     "avx2-guest": Machine(32, 32 << 10, 512 << 10, 16 << 20, strip=128, past=4 << 20, shuffled=16),
     "avx512-guest": Machine(64, 48 << 10, 2 << 20, 8 << 20),
     "avx512-epyc": Machine(64, 32 << 10, 1 << 20, 16 << 20, strip=128),
+    "avx512-xeon": Machine(64, 48 << 10, 1280 << 10, 8 << 20, lines=1, run=256),
     "arm": Machine(16, 64 << 10, 1 << 20, 32 << 20),
 }
 """Machines by name: what $EQSAT_MACHINE may say, and what choices can be looked at for on any other machine."""
 
 STRIPS = (32, 128)
+LINES = (1, 2)
+RUNS = (256, 512)
 MOST = 1 << 14
 """Characters of a file that describes a machine, at most: of others the rest is not read."""
-CHOICES = {"vector": (16, 32, 64), "strip": STRIPS, "shuffled": (16, 32, 64)}
+CHOICES = {"vector": (16, 32, 64), "strip": STRIPS, "shuffled": (16, 32, 64), "lines": LINES, "run": RUNS}
 """What facts can be that are no sizes of caches."""
 SHARE = 8 << 20
 """Bytes of the last cache for each processor that we may use, at most: a guest is told the size of its host's, which

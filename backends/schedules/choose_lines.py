@@ -138,8 +138,11 @@ def lines_at_once(it: Transpose, machine: Machine) -> int:
     """How many lines of a row of the result are written one after the other, where whole lines are read.
 
     One where it takes several stores, as a rule: up to 1.6 times as fast. Not where rows of the source alias, and of
-    short elements, which have many of them: there each visit of a row is worth more.
+    short elements, which have many of them: there each visit of a row is worth more. One of short elements, too, where
+    the machine says so.
     """
+    if machine.lines == 1 and it.e >= BLOCK // 2:
+        return 1
     if machine.narrow and it.e <= BLOCK // 4 and not it.source_in_one_set:
         return 1
     whole = it.plain.i.size // it.line

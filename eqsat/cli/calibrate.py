@@ -56,6 +56,7 @@ def machine_text(machine: Machine) -> str:
     caches = f"{machine.first >> 10} and {machine.second >> 10} KiB"
     vectors = f"vectors of {machine.vector} bytes"
     written = f"results from {past} on are written past the last one; strips of {machine.strip} rows"
+    written += f", runs of {machine.run} bytes"
     return f"kernels: {vectors}; caches of {caches}, {written}"
 
 

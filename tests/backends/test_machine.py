@@ -332,6 +332,44 @@ def test_the_strips_that_are_measured_are_a_transpose(strip: int, piece: int) ->
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
 
 
+@pytest.mark.parametrize(("vector", "gain", "lines", "run"), [(64, 1.1, 1, 256), (64, 1.02, 2, 512), (32, 1.1, 2, 512)])
+def test_single_lines_and_short_runs_where_they_are_faster(
+    vector: int, gain: float, lines: int, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gains(*_: object) -> float:
+        return gain
+
+    monkeypatch.setattr(calibration, "_gain_of_one_line", gains)
+    monkeypatch.setattr(calibration, "_gain_of_short_runs", gains)
+    found = measured(Machine(vector))
+    assert (found.lines, found.run) == (lines, run)
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_the_lines_that_are_measured_are_a_transpose_of_blocks(lines: int) -> None:
+    """Blocks of 64 lines change places, and their lines stay what they are."""
+    library = load_library(calibration.SOURCE)
+    rows = 512
+    x = np.random.default_rng(0).integers(0, 256, (rows, rows), np.uint8)
+    memory = np.zeros(rows * rows + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    y = memory[start : start + rows * rows].reshape(rows, rows)
+    sizes = [ctypes.c_size_t(n) for n in (rows, rows // 2, lines)]
+    library.visit(ctypes.c_void_p(y.ctypes.data), ctypes.c_void_p(x.ctypes.data), *sizes)
+    blocks = x.reshape(8, 64, 8, 64)
+    np.testing.assert_array_equal(y.reshape(8, 64, 8, 64), blocks.transpose(2, 1, 0, 3))
+
+
+@pytest.mark.parametrize("run", [4, 8])
+def test_the_runs_that_are_measured_make_panels(run: int) -> None:
+    library = load_library(calibration.SOURCE)
+    x = np.random.default_rng(0).integers(0, 256, (30, 16 * 64 + 32), np.uint8)
+    y = np.zeros((16, 30, 64), np.uint8)
+    sizes = [ctypes.c_size_t(n) for n in (30, 16, run)]
+    library.panels(ctypes.c_void_p(y.ctypes.data), ctypes.c_void_p(x.ctypes.data), *sizes)
+    np.testing.assert_array_equal(y, x[:, :-32].reshape(30, 16, 64).transpose(1, 0, 2))
+
+
 def test_calibrate_shows_the_machine(
     unpinned: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
