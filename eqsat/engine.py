@@ -65,7 +65,9 @@ CHOOSING_SHARE = 0.4  # of the time that is left then
 LEFT = 2  # times what one choice took must be left for another: what there is has to be checked
 PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
 FORMULAS_SHARE = 0.1  # of the time, for operators that may be formulas
-FEWER_SHARE = 0.5  # of the time that is left, for the program with fewer blocks; writing and checking see all of them
+FEWER_SHARE = 0.25  # of the time that is left, for the program with fewer blocks; writing and checking see all of them
+NEAR = 0.05  # the gap of its choice up to which the other blocks are as these; beyond it, all are searched as well
+CHOOSING_NEXT = 0.5  # of the time that is left then
 CHOOSING_FEWER = 0.8  # of the time that is left then
 SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
@@ -274,15 +276,26 @@ class _Setup:
 
 
 def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
-    """The result of one search; of a program that repeats a block often, one that has fewer of them is searched."""
+    """The result of one search; of a program that repeats a block often, one that has fewer of them is searched first,
+    and all of it where the choice for that one may be far from the best."""
     chain = [] if setup.assumed else with_fewer_blocks(setup.frozen.program, setup.frozen.nodes)
-    found = _of_fewer(chain, setup, limits) if chain else None
-    return found or _searched(setup, limits, initial)
+    if not chain:
+        return _searched(setup, limits, initial)
+    found, near = _of_fewer(chain, setup, limits)
+    if found is not None and near:
+        return found
+    try:
+        whole = _searched(replace(setup, choosing=CHOOSING_NEXT), limits, initial)
+    except clock.OutOfTime:
+        if found is None:
+            raise
+        return found
+    return whole if found is None or whole.final.rank <= found.final.rank else found
 
 
-def _of_fewer(chain: Sequence[Fewer], setup: _Setup, limits: Limits) -> Result | None:
-    """The result of a search with fewer blocks, spread to all; None where there is none in a share of the time, or its
-    blocks have become different."""
+def _of_fewer(chain: Sequence[Fewer], setup: _Setup, limits: Limits) -> tuple[Result | None, bool]:
+    """The result of a search with fewer blocks, spread to all, and whether the choice for these is NEAR the best; None
+    where there is none in a share of the time, or its blocks have become different."""
     own = replace(setup, choosing=CHOOSING_FEWER)
     for fewer in chain:
         own = replace(own, frozen=own.frozen.within(fewer.program, fewer.now), growth=own.growth * fewer.growth)
@@ -292,13 +305,14 @@ def _of_fewer(chain: Sequence[Fewer], setup: _Setup, limits: Limits) -> Result |
             found = _searched(own, limits, first)
     except clock.OutOfTime:
         clock.check()  # an outer limit is for its owner to answer
-        return None
+        return None, False
+    near = found.gap is not None and found.gap <= NEAR
     program, frozen, notes = found.program, found.frozen, list(found.notes)
     more = found.final.bytes_moved - measure(program, setup.table).bytes_moved  # as the target spells it
     for fewer in reversed(chain):
         whole = fewer.spread(program, frozen)
         if whole is None:
-            return None
+            return None, False
         (program, frozen), more, s = whole, ceil(more * fewer.times), fewer.stretch
         notes.append(f"{s.copies} blocks of {s.period} nodes are as the equal ones before them")
     before, final = (measure(x, setup.table) for x in (setup.frozen.program, program))
@@ -306,7 +320,7 @@ def _of_fewer(chain: Sequence[Fewer], setup: _Setup, limits: Limits) -> Result |
     given = setup.frozen.program
     return replace(
         found, program=program, original=given, initial=before, final=final, gap=None, frozen=frozen, notes=notes
-    )
+    ), near
 
 
 def _searched(setup: _Setup, limits: Limits, initial: Measure) -> Result:

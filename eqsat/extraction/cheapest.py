@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from eqsat.extraction.blocks import fewer_blocks
 from eqsat.extraction.bound import least_cost
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.exact import cost_in, improve
@@ -32,6 +33,8 @@ BOUNDED = 0.3
 """The share of the time in which bounds are looked for; what is known of them by then is used."""
 EARLY, LOCAL = 0.3, 0.9
 """The share of a part's time for that, and the share of its work in which choices are made better."""
+BLOCKS = 0.85
+"""The share of it in which a choice is looked for as if there were only a few of the blocks that repeat."""
 STAGED = 0.6
 """What is done stage by stage before, as a share of the work for a part, and of its time."""
 MANY = 4
@@ -197,7 +200,10 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
         return by_class(exact), sum(step.cost for step in exact.values())
     trees, values = part.settled(), bounds.values
     least = max(values.least, *(trees[root][0] for root in part.roots))
-    good, least = _searched(question, least, budget)
+    share = budget.share(BLOCKS)
+    known, worth = _of_fewer_blocks(question, share)
+    budget.work += max(0.0, share.work)  # what it did not need is for the whole
+    good, least = _searched(list(_orders(question)), least, budget, known, worth)
     chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()} if good is None else by_class(good)
     cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
     if least >= cost or left < SHORTEST:
@@ -218,23 +224,43 @@ def _followed(bounds: Bounds, budget: Budget) -> Steps | None:
     return None if found is None else steps_at(rows, found)
 
 
-def _searched(question: Question, least: int, budget: Budget) -> tuple[Steps | None, int]:
-    """A good choice of a part, and the least that any costs."""
-    rows, values = question.rows, question.bounds.values
+def _of_fewer_blocks(question: Question, budget: Budget) -> tuple[Steps | None, dict[Node, int]]:
+    """A choice in which all blocks are chosen as in a part with few of them, and what having each node is worth there;
+    where blocks repeat."""
+    fewer = fewer_blocks(question.rows, question.bounds.values)
+    if fewer is None:
+        return None, {}
+    bounds = Bounds(fewer.rows, fewer.values, question.bounds.deadline, question.chained)
+    found, worth = _followed(bounds, budget), dict[Node, int]()
+    if found is None:
+        found, _ = _searched([bounds], 0, budget, None, worth)
+    return None if found is None else fewer.spread(found), fewer.worth(worth)
+
+
+def _searched(
+    every: Sequence[Bounds], least: int, budget: Budget, known: Steps | None, worth: dict[Node, int]
+) -> tuple[Steps | None, int]:
+    """A good choice of a part, given in some orders, and the least that any costs; known: a choice to start from;
+    worth: what having each node is worth, which is made better."""
+    rows, values = every[0].rows, every[0].values
     roots = [rows.order[n] for n in places_of(rows.start, 0)]
     bound = None if budget.over else least_cost(rows, values, roots, (budget.deadline - time.monotonic()) / 2)
-    worth: Mapping[Node, int] = {}
-    known: Steps | None = None
     if bound is not None:
         stages = stages_of(rows, values, roots, bound)
         if stages is not None:
             staged, found = cheapest_by_stages(stages, Budget(STAGED * budget.work, budget.until(STAGED)))
-            known = None if found is None else steps_at(stages.rows, found)
+            steps = None if found is None else steps_at(stages.rows, found)
             if found is not None and found.cost == staged:
-                return known, staged
-            least = max(least, staged)
-        least, worth = max(least, bound.cost), bound.prices
-    return good_choice(list(_orders(question)), worth, least, budget.share(LOCAL), known), least
+                return steps, staged
+            least, known = max(least, staged), _cheaper(known, steps)
+        least = max(least, bound.cost)
+        worth.update(bound.prices)
+    return good_choice(every, worth, least, budget.share(LOCAL), known), least
+
+
+def _cheaper(a: Steps | None, b: Steps | None) -> Steps | None:
+    known = [steps for steps in (a, b) if steps is not None]
+    return min(known, key=lambda steps: sum(step.cost for step in steps.values()), default=None)
 
 
 def _with_views(

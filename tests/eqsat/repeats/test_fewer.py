@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from seeds import some_of
 
 from eqsat import engine
 from eqsat.engine import Limits, optimize
+from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.rebuild import on
+from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.reductions import matmul
 from eqsat.ir.tensors.tensor import Constant, Node, Program, Tensor, constant, input
@@ -325,3 +328,27 @@ def test_what_is_found_for_a_few_blocks_is_as_good(case: tuple[int, str], monkey
         _same(program, found.program, exact=False)
     monkeypatch.setattr(engine, "with_fewer_blocks", _none)
     assert found.final.cost <= optimize(program, target, limits=LIMITS).final.cost
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_where_the_choice_may_be_far_from_the_best_all_blocks_are_searched_as_well(
+    late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the better result is taken; that of few blocks where the time is over before there is another one."""
+    program = _network(1)
+    assert with_fewer_blocks(program)
+    near = optimize(program, "onnx", limits=LIMITS)
+    searched: list[int] = []
+
+    def counted(given: Program, *options: Any) -> Encoded:
+        searched.append(len(given.nodes()))
+        if late and searched[-1] == len(program.nodes()):
+            raise clock.OutOfTime
+        return encode(given, *options)
+
+    monkeypatch.setattr(engine, "encode", counted)
+    monkeypatch.setattr(engine, "NEAR", -1.0)
+    far = optimize(program, "onnx", limits=LIMITS)
+    assert len(searched) == 2 and searched[0] < searched[1] == len(program.nodes())
+    assert far.final.cost <= near.final.cost
+    assert not late or any("as the equal ones before" in note for note in far.notes)
