@@ -20,6 +20,7 @@ from eqsat.backends.c.inner_loops import (
     may_mix_guards,
 )
 from eqsat.backends.c.library import plain
+from eqsat.backends.c.nest import local
 from eqsat.backends.c.parallel import Variable, outlined, run_parts, share
 from eqsat.backends.c.register_tile import HEADER as TILES
 from eqsat.backends.c.register_tile import Tile, copies_name, round_name
@@ -32,7 +33,8 @@ from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.positions import POSITIONS
 from eqsat.backends.lowering.registers import REGISTERS
 from eqsat.backends.lowering.rows import ROW
-from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.backends.machine import LINE
+from eqsat.ir.dtypes import BOOL, INDEX, itemsize
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import map_terms
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, children, statements, stmt_terms
@@ -180,7 +182,8 @@ class FunctionPrinter:
         self.scope.pop()
         if outside is not None:
             self.expressions.buffers[decl.name] = outside
-        return [f"{'    ' * depth}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];", *body]
+        declared, nbytes = f"{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}]", decl.size * itemsize(decl.dtype)
+        return ["    " * depth + (local(declared, nbytes) if nbytes >= LINE else f"{declared};"), *body]
 
     def in_registers(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
         """A tile of vector registers, and the same as plain loops."""

@@ -57,7 +57,7 @@ static void kernel_0(const float *restrict in0, const float *restrict in1, float
         HOLD16(s6); *(tile16_float32 *)(out0 + 18) = s6; HOLD16(s7); *(tile16_float32 *)(out0 + 20) = s7;
         HOLD16(s8); *(tile16_float32 *)(out0 + 24) = s8; HOLD16(s9); *(tile16_float32 *)(out0 + 26) = s9;
 #else
-        float acc0[30];
+        float acc0[30] __attribute__((aligned(128)));
         for (int32_t i0 = 0; i0 < 5; ++i0) {
             for (int32_t i1 = 0; i1 < 6; ++i1) {
                 acc0[6 * i0 + i1] = 0.0f;
