@@ -13,7 +13,7 @@ from eqsat.backends.machine import Machine
 from eqsat.backends.schedules import choose as choice
 from eqsat.backends.schedules.choose import schedule_moves
 from eqsat.backends.schedules.own_part import carrier
-from eqsat.backends.schedules.schedule import Schedule
+from eqsat.backends.schedules.schedule import ContiguousCopy, Schedule
 from eqsat.ir.tensors.tensor import Program, Tensor, input
 
 
@@ -88,3 +88,18 @@ def test_each_thread_takes_its_share_of_that_loop_alone() -> None:
         "for (ptrdiff_t i0 = 0; i0 < 250; ++i0) {",
         "for (ptrdiff_t i1 = (63) * thread / threads; i1 < (63) * (thread + 1) / threads; ++i1) {",
     ]
+
+
+def test_rows_of_a_pack_are_read_in_runs_as_the_machine_says() -> None:
+    """Short runs leave rows of few panels whole; where a cache holds all of it, longer runs are read on any machine."""
+
+    def tile(columns: int, run: int, last: int = 8 << 20, rows: int = 1001) -> int | None:
+        machine = Machine(64, second=1 << 20, last=last, run=run)
+        chosen = scheduled(packed(rows, columns, 16, "float32", "x"), machine, 1)[1]
+        assert isinstance(chosen, ContiguousCopy) and not chosen.nontemporal
+        return None if chosen.tiled is None else chosen.tile
+
+    assert tile(992, 512) == 8 and tile(992, 256) is None
+    assert tile(992, 256, rows=1000) == 4  # lines of 62 panels of 64,000 bytes meet in few sets
+    assert tile(2000, 512) == 8 and tile(2000, 256) == 4
+    assert tile(2000, 512, 64 << 20) == tile(2000, 256, 64 << 20) == 64
